@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a drill drives is upstream's own code, and only unrelated packages are placeholders."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mbridge_resiliency.drills import environment, stack
+
+ASK = """
+import inspect, json
+from mbridge_resiliency.drills.job import Job
+from mbridge_resiliency.drills.stack import load
+loaded = load(Job(calc_ft_timeouts=True))
+print(json.dumps({
+    "callbacks": loaded.callbacks.__file__,
+    "state": inspect.getfile(type(loaded.state)),
+    "configuration": inspect.getfile(type(loaded.state.cfg)),
+    "ft": [inspect.getfile(type(loaded.state.cfg.ft)), loaded.state.cfg.ft.calc_ft_timeouts],
+    "save": loaded.state.cfg.checkpoint.save,
+}))
+"""
+
+
+@pytest.mark.drill
+def test_bridge_s_callbacks_state_and_configuration_are_its_own():
+    try:
+        found = environment.find()
+    except environment.NotPrepared as error:
+        pytest.skip(str(error))
+    if not found.bridge:
+        pytest.skip("Megatron Bridge is not installed: it needs Python 3.12")
+    scripts = Path(stack.__file__).resolve().parents[2]
+    done = subprocess.run(
+        [str(found.python), "-c", ASK],
+        env={**os.environ, "PYTHONPATH": str(scripts)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seen = json.loads(done.stdout)
+    assert seen["callbacks"].endswith("site-packages/megatron/bridge/training/fault_tolerance.py")
+    assert seen["state"].endswith("site-packages/megatron/bridge/training/state.py")
+    assert seen["configuration"].endswith("site-packages/megatron/bridge/training/config.py")
+    assert seen["ft"] == [seen["configuration"], True]
+    assert seen["save"] == "checkpoints"
+
+
+def test_no_package_that_fault_tolerance_drives_is_a_placeholder():
+    related = ("megatron.core", "megatron.bridge.training.fault_tolerance", "megatron.bridge.training.config")
+    for package in (*related, "megatron.bridge.training.state", "nvidia_resiliency_ext", "torch"):
+        assert stack._Placeholders().find_spec(package) is None
