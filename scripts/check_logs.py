@@ -17,7 +17,7 @@ def main(arguments: Sequence[str]) -> int:
         prog="check_logs.py",
         description=__doc__,
         epilog="Exit code: 0 finished or stopped as asked, nothing to report; 1 something to report; "
-        "2 wrong usage or unreadable; 3 no line was recognised, which is never 'healthy'.",
+        "2 wrong usage or unreadable; 3 nothing recognised, which is never 'healthy'.",
     )
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH", help="log file, folder, .gz, or - (standard input)"

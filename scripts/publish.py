@@ -4,7 +4,6 @@
 
 from mbridge_resiliency import cli
 
-
 if __name__ == "__main__":
     cli.require_libraries("yaml", "packaging", "tree_sitter", "tree_sitter_bash")
     from mbridge_resiliency.publish.command import main

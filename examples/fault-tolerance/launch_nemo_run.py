@@ -49,8 +49,8 @@ def slurm(args: argparse.Namespace) -> run.SlurmExecutor:
         time="04:00:00",
         container_image=args.image,
         container_mounts=[f"{HERE}:{HERE}"],
-        # NeMo-Run passes --kill-on-bad-exit=1, so one launcher's exit would end the others; the later option counts.
-        srun_args=["--kill-on-bad-exit=0"],
+        # NeMo-Run passes --wait=60 --kill-on-bad-exit=1: one launcher's exit would end the others. Later ones count.
+        srun_args=["--kill-on-bad-exit=0", "--wait=0"],
         env_vars={
             # The plugin has no section timeouts; ft_launcher reads them from here. Without them no hang is found.
             "PET_FT_CFG_PATH": str(HERE / "ft.yaml"),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pretrain a small GPT on mock data so that it survives a hang, a crash and a lost process.
 
-Start it with ft_launcher (launch.sh, job.sbatch or nemo_run.py), never with torchrun: under torchrun every
+Start it with ft_launcher (launch.sh, job.sbatch or launch_nemo_run.py), never with torchrun: under torchrun every
 rank stops in set-up with RankMonitorClientError. Hydra-style overrides are accepted, for example
 ``train.train_iters=200``. Megatron Bridge 0.6.2; other models differ in ``model=`` only.
 """

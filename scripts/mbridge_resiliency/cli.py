@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import sys
 from pathlib import Path
@@ -25,6 +26,11 @@ CHECKER_LIBRARIES = {
 
 class InputError(Exception):
     """Input that cannot be used. The message says what was expected and what to try."""
+
+
+def is_named_pipe(path: Path) -> bool:
+    """True for a pipe with a name of its own: without a writer, opening it waits for ever. <(command) is none."""
+    return path.is_fifo() and not path.as_posix().startswith(("/dev/fd/", "/proc/"))
 
 
 def cache_dir() -> Path:
@@ -69,16 +75,27 @@ def fail(message: str) -> NoReturn:
 
 
 def run(main: Callable[[Sequence[str]], int]) -> NoReturn:
-    """Run a command's main and exit with its code; bad input, a closed pipe and Ctrl-C end without a traceback."""
+    """Run a command's main and exit with its code.
+
+    Bad input, a folder or output that cannot be written, a closed pipe and Ctrl-C end without a traceback.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a locale without the characters that a log holds
     try:
         code = main(sys.argv[1:])
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except InputError as error:
         fail(f"{Path(sys.argv[0]).name}: {error}")
     except BrokenPipeError:
         # The reader has left (`| head`): what it read is whole, and there is nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_NOTHING
+    except OSError as error:
+        # A full disk, a cache folder that cannot be made. What is left in the buffer must not be tried again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        fail(f"{Path(sys.argv[0]).name}: {error.filename or 'output'}: {error.strerror or error}")
     except KeyboardInterrupt:
         code = 130
     raise SystemExit(code)

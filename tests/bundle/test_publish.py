@@ -11,7 +11,8 @@ import yaml
 import bundle
 from mbridge_resiliency import facts
 from mbridge_resiliency.drills.catalogue import DRILLS
-from mbridge_resiliency.publish import blocks, card, command, pages, results
+from mbridge_resiliency.publish import blocks, card, command, compatibility, pages, results, verified
+from mbridge_resiliency.upstream.guides import FEATURES
 
 KEYS = (
     "title validated_on validation_method revisions validation_status feature_meaning enable_when avoid_when "
@@ -44,12 +45,57 @@ def test_card_has_every_key() -> None:
 
 def test_every_claim_of_the_card_is_shown() -> None:
     status = card.build()["validation_status"]
-    assert not [item for item, words in status.items() if "not_shown" in words]
+    assert not [item for items in status.values() for item, words in items.items() if "not_shown" in words]
+
+
+def test_every_feature_with_facts_is_in_the_card() -> None:
+    status = card.build()["validation_status"]
+    files = {fact.file for fact in facts.all_facts().values()}
+    assert set(status) == {FEATURES[file].title for file in files}
+    assert all(words and set(words) <= set(card.METHOD) for items in status.values() for words in items.values())
+
+
+@pytest.mark.parametrize("newest", ["d", "g", "x", "-"])
+def test_code_verified_is_what_the_matrix_says(monkeypatch: pytest.MonkeyPatch, newest: str) -> None:
+    fact = facts.fact("nvrx.option.max-restarts")
+    assert card._from_source([fact]) == {"options and defaults": ["code_verified"]}
+    columns = [release["packages"].get(blocks.NVRX) for release in verified.matrix()["releases"]]
+    letters = "".join(newest if version == "0.7.0" else "h" for version in columns)
+    saved = {**verified.matrix(), "verdicts": {fact.id: letters}}
+    monkeypatch.setattr(verified, "matrix", lambda: saved)
+    assert card._from_source([fact]) == {"options and defaults": ["read_only"]}
+
+
+def test_no_item_rests_on_the_existence_of_a_file_alone() -> None:
+    paths = list(facts.of_kind("path"))
+    assert paths and card._from_source(paths) == {}
+
+
+def test_every_bug_is_on_the_compatibility_page() -> None:
+    page = compatibility.render()
+    assert not [bug.id for bug in facts.of_kind("upstream_bug") if f"`{bug.id}`" not in page]
+
+
+def test_a_row_that_nothing_proves_is_named() -> None:
+    with pytest.raises(ValueError, match="no passed result is called drill:nonsense"):
+        compatibility._shown_by({"runs": ["drill:nonsense"]})
+
+
+def test_a_release_without_the_feature_is_told_from_one_with_it() -> None:
+    assert compatibility._in_releases(["exit.ft-launcher.no-restart"], blocks.NVRX) == ["-", "-", "-", "yes"]
+
+
+def test_every_run_that_a_fact_names_has_a_passed_result() -> None:
+    passed = {results.name(result) for result in results.measured() if result["passed"]}
+    files = {f"result:{result['file']}" for result in results.measured() if result["passed"]}
+    named = {fact.shown_by for fact in facts.all_facts().values() if fact.shown_by}
+    assert not named - passed - files
 
 
 def test_the_card_names_drills_that_exist() -> None:
     source = yaml.safe_load(card.SOURCE.read_text())
-    proofs = [*source["validated"].values(), *(mode["proven_by"] for mode in source["failure_modes"])]
+    claimed = [proof for items in source["validated"].values() for proof in items.values()]
+    proofs = [*claimed, *(mode["proven_by"] for mode in source["failure_modes"])]
     assert not {name for proof in proofs for name in proof.get("drills", ())} - set(DRILLS)
 
 

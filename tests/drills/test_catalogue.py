@@ -73,3 +73,7 @@ def test_options_are_those_of_the_program():
     ]
     assert not [o for o in catalogue.Launch(program="torchrun").options() if o.startswith("--ft")]
     assert "--nnodes=2:3" in catalogue.Launch(nodes=2, spare_nodes=1).options()
+    assert catalogue.Launch(max_no_progress_cycles=1).options()[-2:] == [
+        "--ft-checkpoint-iteration-file=checkpoints/latest_checkpointed_iteration.txt",
+        "--ft-max-no-progress-cycles=1",
+    ]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,30 @@ def test_a_fault_that_only_stops_the_process(kind, state):
         process.communicate()
 
 
+def test_a_job_that_is_told_to_stop_goes_on_once_its_launcher_has_told_this_rank():
+    """Parent, in the launcher's place: passes its SIGTERM on. Child: a handler as Bridge's, then the fault."""
+    child = (
+        "import signal; from mbridge_resiliency.drills.faults import KINDS\n"
+        "signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True))\n"
+        "own = signal.getsignal(signal.SIGTERM); KINDS['sigterm']()\n"
+        "print('went on', signal.getsignal(signal.SIGTERM) is own)"
+    )
+    parent = (
+        "import signal, subprocess, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *_: process.terminate())\n"
+        "process = subprocess.Popen([sys.executable, '-c', sys.argv[1]])\n"
+        "sys.exit(process.wait())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", parent, child],
+        env={**os.environ, "PYTHONPATH": str(SCRIPTS)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["told", "went on True"]), done.stderr
+
+
 def test_a_lost_node_takes_every_process_of_that_node_and_no_other():
     sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
     mine, other = (
@@ -94,3 +119,9 @@ def test_a_fault_does_not_fire_again_after_the_restart(drill_folder):
 
 def test_no_fault_is_no_fault(drill_folder):
     faults.fire_if_due(None, 1, 7, "step", lambda: pytest.fail("recorded"))
+
+
+def test_a_fault_of_every_cycle_fires_again(drill_folder):
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output"):
+            faults.fire_if_due(replace(FAULT, every_cycle=True), 1, 7, "step", lambda: None)

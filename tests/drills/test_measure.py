@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seconds and iterations, from hand-made truths and lines."""
 
+import json
+
 import pytest
 
-from mbridge_resiliency.drills.measure import Line, detections, final_weights, launcher_lines, lost_iterations, measure
+from mbridge_resiliency.drills.measure import (
+    Line,
+    detections,
+    final_weights,
+    launcher_lines,
+    lost_iterations,
+    measure,
+    read_learned,
+)
 
 
 def told(event: str, at: float, cycle: int = 0, rank: int = 0, **details):
@@ -84,6 +94,7 @@ def test_a_run_that_failed_loses_what_was_not_saved_in_every_cycle():
         ("[Cycle 0] Did not get initial heartbeat. Waited 4.00 seconds.", "heartbeat", None),
         ("[Cycle 0] Did not get subsequent heartbeat. Waited 1.00 seconds.", "heartbeat", None),
         ("launcher.py:636 [default] Worker group FAILED. 1/1 attempts left; will restart", "failure", None),
+        ("launcher.py:3750 Agent run ended with exception, e=DistNetworkError('Failed to recv').", "store", None),
     ],
 )
 def test_every_way_to_notice(text, by, section):
@@ -107,3 +118,21 @@ def test_launcher_lines_are_told_from_the_training_output():
 def test_final_weights_of_ranks_that_differ_are_both_told():
     assert final_weights(TRUTH) == {"same"}
     assert final_weights([*TRUTH, told("finished", 27.0, weights="other")]) == {"same", "other"}
+
+
+def test_a_second_start_counts_although_its_cycle_is_the_launcher_s_first():
+    again = [told("started", 30.0 + rank, rank=rank) for rank in (0, 1)]
+    assert measure([told("started", 1.0), told("started", 1.0, rank=1), *again], []).cycles == 2
+
+
+def test_what_was_learned_is_told_from_what_was_given(tmp_path):
+    state = {
+        "section": {"setup": 60.0, "step": 0.4},
+        "out_of_section": 5.0,
+        "calculated_sections": ["step"],
+        "is_out_of_section_calculated": True,
+    }
+    path = tmp_path / "ft_state.json"
+    assert read_learned(path) == {}
+    path.write_text(json.dumps({"current_timeouts": {"section": state}}))
+    assert read_learned(path) == {"step": 0.4, "out-of-section": 5.0}

@@ -47,8 +47,9 @@ def test_drill(name, tmp_path):
     assert not _processes_in(tmp_path)
 
 
-def test_hang_at_nvrx_0_6_0(tmp_path):
-    assert run("hang", tmp_path, "0.6.0")["versions"]["nvidia-resiliency-ext"] == "0.6.0"
+@pytest.mark.parametrize("name", ["hang-stopped", "no-progress"])
+def test_drill_at_nvrx_0_6_0(name, tmp_path):
+    assert run(name, tmp_path, "0.6.0")["versions"]["nvidia-resiliency-ext"] == "0.6.0"
 
 
 def test_hang_on_nvrx_alone(tmp_path):

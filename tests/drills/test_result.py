@@ -36,7 +36,7 @@ STORY = {
 def hang(tmp_path):
     """Judge a run of hang-stopped whose hang was noticed after the given seconds."""
 
-    def make(*, detection: float = 3.2, weights: str = "right", story=STORY, **run):
+    def make(*, detection: float = 3.2, weights: str = "right", story=STORY, drill=HANG, **run):
         events = [
             {"event": "started", "at": AT, "cycle": 0},
             {"event": "resumed", "at": AT, "cycle": 0, "iteration": 0},
@@ -64,7 +64,7 @@ def hang(tmp_path):
             "command": "ft_launcher",
             **run,
         }
-        return judge(HANG, ENVIRONMENT, Run(folder=tmp_path, **settings), "right", story)
+        return judge(drill, ENVIRONMENT, Run(folder=tmp_path, **settings), "right", story)
 
     return make
 
@@ -124,9 +124,19 @@ def test_another_story_from_check_logs(hang, change, what):
     assert what in failed(hang(story=story))
 
 
-def test_a_culprit_where_nobody_is_at_fault(hang, monkeypatch):
-    monkeypatch.setitem(globals(), "HANG", catalogue.find("plugin-heartbeats"))
-    assert "check_logs: names the rank at fault" in failed(hang())
+def test_a_culprit_where_nobody_is_at_fault(hang):
+    assert "check_logs: names the rank at fault" in failed(hang(drill=catalogue.find("plugin-heartbeats")))
+
+
+@pytest.mark.parametrize(("version", "code"), [("0.7.0", 93), ("0.6.0", 1)])
+def test_an_exit_code_that_differs_between_versions(hang, monkeypatch, version, code):
+    monkeypatch.setitem(ENVIRONMENT.versions, "nvidia-resiliency-ext", version)
+    what = {check.what: check for check in hang(drill=catalogue.find("no-progress"), exit_codes=(code,)).checks}
+    assert what["launcher's exit code"].passed
+
+
+def test_timeouts_that_were_to_be_learned_and_were_not(hang):
+    assert "timeouts learned for" in failed(hang(drill=catalogue.find("learned-timeouts")))
 
 
 def test_the_json_says_what_was_run_and_measured(hang):

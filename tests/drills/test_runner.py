@@ -113,6 +113,29 @@ def test_a_lost_node_is_replaced_once_and_keeps_its_rank(launcher, tmp_path):
     assert logs == ["node0.log", "node1.log", "node2.log"]
 
 
+def test_a_job_is_started_again_as_often_as_declared_and_its_log_goes_on(launcher, tmp_path):
+    drill = replace(HEALTHY, launch=catalogue.Launch(starts=2))
+    run = runner.run(drill, launcher("echo started"), tmp_path / "run")
+    assert run.exit_codes == (0, 0)
+    assert (tmp_path / "run" / "logs" / "job.log").read_text() == "started\n" * 2
+
+
+def test_the_command_of_two_runs_is_the_same(launcher, tmp_path):
+    environment = launcher("exit 0")
+    commands = {runner.run(HEALTHY, environment, tmp_path / name).command for name in ("one", "two")}
+    assert len(commands) == 1
+    assert "--rdzv-endpoint=127.0.0.1:$PORT" in commands.pop()
+
+
+def test_ranks_keep_what_they_compile(launcher, tmp_path, monkeypatch):
+    monkeypatch.setenv("MBRIDGE_RESILIENCY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    runner.run(HEALTHY, launcher("env > environment"), tmp_path / "run")
+    seen = (tmp_path / "run" / "environment").read_text().splitlines()
+    assert f"PYTHONPYCACHEPREFIX={tmp_path / 'cache' / 'pycache'}" in seen
+    assert not [line for line in seen if line.startswith("PYTHONDONTWRITEBYTECODE")]
+
+
 def test_the_launcher_does_not_take_itself_for_a_part_of_the_users_job(launcher, tmp_path, monkeypatch):
     for name in ("SLURM_JOB_ID", "PET_NNODES", "RANK", "FT_RANK_MONITOR_IPC_SOCKET", "TORCHELASTIC_RUN_ID"):
         monkeypatch.setenv(name, "1")
@@ -133,6 +156,20 @@ def test_the_job_is_read_as_it_was_written(tmp_path):
     for drill in catalogue.DRILLS.values():
         drill.job.write(tmp_path)
         assert Job.read(tmp_path) == drill.job
+
+
+def test_what_a_killed_drill_left_is_ended_by_the_next(launcher, tmp_path):
+    owner = subprocess.Popen(["true"])
+    owner.wait()
+    left = subprocess.Popen(["sleep", "60"], env={processes.MARK: f"{owner.pid}-0/0"})
+    mine = subprocess.Popen(["sleep", "60"], env={processes.MARK: f"{os.getpid()}-0/0"})
+    try:
+        runner.run(HEALTHY, launcher("exit 0"), tmp_path / "run")
+        assert left.wait(timeout=10) == -9
+        assert mine.poll() is None
+    finally:
+        mine.kill()
+        mine.wait()
 
 
 def test_unmarked_processes_are_left_alone():

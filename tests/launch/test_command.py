@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -42,7 +43,7 @@ def test_exit_codes(tmp_path: Path, job: Path) -> None:
     assert run(good).returncode == 0
     assert run(job).returncode == 1
     nothing = run(prose)
-    assert nothing.returncode == 3 and "nothing was measured" in nothing.stdout
+    assert nothing.returncode == 3 and "nothing to check" in nothing.stdout
     assert run().returncode == 2
     assert run(job, "--nvrx", "9.9").returncode == 2
     assert run("--no-such-option").returncode == 2
@@ -176,6 +177,49 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "missing.sh", tmp_path, "a\0b.sh" if sys.platform == "none" else tmp_path / "x" / "y.sh"):
         result = run(path)
         assert result.returncode == 2 and str(path) in result.stderr
+
+
+def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "job.sh")
+    result = run(tmp_path / "job.sh")
+    assert result.returncode == 2 and "named pipe" in result.stderr
+
+
+@pytest.mark.parametrize("grows", ["A=$A$A", 'A=("${A[@]}" "${A[@]}")'])
+def test_a_variable_that_doubles_is_bounded(tmp_path: Path, grows: str) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text(
+        "A=(a b c d)\n" * grows.startswith("A=(") + "A=xx\n" * (not grows.startswith("A=(")) + f"{grows}\n" * 60
+    )
+    with path.open("a") as handle:
+        handle.write("ft_launcher --max-restarts=0 $A train.py\n")
+    result = run(path)
+    assert result.returncode == 1 and "no-restarts" in result.stdout
+
+
+def test_output_that_cannot_be_written(job: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, COMMAND, job], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and done.stderr == "check_launch.py: output: No space left on device\n"
+
+
+def test_a_locale_without_the_characters(tmp_path: Path) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text("ft_launcher --max-restarts=0 tr\u00e4in.py\n", encoding="utf-8")
+    plain = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, COMMAND, path], capture_output=True, env=plain)
+    assert done.returncode == 1 and b"Traceback" not in done.stderr
+
+
+def test_what_starts_unseen_is_told(tmp_path: Path) -> None:
+    """A launcher that a branch decides, and a text from outside, are not passed over in silence."""
+    path = tmp_path / "job.sh"
+    for text in (
+        'if [ -n "$FT" ]; then L=ft_launcher; else L=torchrun; fi\n$L train.py\n',
+        'CMD=$(make_command)\nsrun bash -c "$CMD"\n',
+    ):
+        path.write_text(f"{text}python prepare.py\n")
+        assert "starts is not known" in run(path).stdout
 
 
 def test_starts_and_ends_quickly(job: Path) -> None:

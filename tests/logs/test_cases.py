@@ -2,7 +2,8 @@
 """Each folder of tests/logs/cases is the log of one job and what must be told of it (expect.yaml).
 
 label says where the log is from: real; shim (real launcher, monitors and callbacks, the loop stands in for training);
-excerpt (written from a documented format). guilty is the rank that was broken on purpose.
+excerpt (written from a documented format). guilty is the rank that was broken on purpose; says and never_says are
+parts that the text holds and does not hold.
 """
 
 from __future__ import annotations
@@ -48,12 +49,16 @@ def test_the_story_is_told(case: str) -> None:
     assert expected.pop("label") in ("real", "shim", "excerpt")
     assert expected.pop("note")
     expected.pop("guilty", None)
+    says, never_says = expected.pop("says", []), expected.pop("never_says", [])
     report = examine([CASES / case])
     told = json.loads(report.to_json())
     jsonschema.validate(told, SCHEMA)
     assert report.exit_code == expected.pop("exit_code")
     _holds(expected, told)
-    assert len(report.to_text().splitlines()) < 70
+    text = report.to_text()
+    assert len(text.splitlines()) < 70
+    assert [part for part in says if part not in text] == []
+    assert [part for part in never_says if part in text] == []
 
 
 @pytest.mark.parametrize("case", NAMES)

@@ -21,6 +21,7 @@ from mbridge_resiliency.logs import examine
 from mbridge_resiliency.logs.reading import BLOCK_BYTES, LONGEST_LINE_BYTES
 from mbridge_resiliency.logs.scan import MOST_OF_A_KIND
 from mbridge_resiliency.logs.signatures import SIGNATURES
+from mbridge_resiliency.logs.verdict import Verdict
 
 CASES = Path(__file__).parent / "cases"
 COMMAND = Path(__file__).parents[2] / "scripts" / "check_logs.py"
@@ -36,6 +37,18 @@ def _run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[byt
     done = subprocess.run([sys.executable, str(COMMAND), *arguments], input=stdin, capture_output=True, timeout=120)
     assert b"Traceback" not in done.stderr
     return done
+
+
+def test_what_is_pasted_is_quoted(tmp_path: Path) -> None:
+    log = _log("drill-stale-ft-state").replace(b"/checkpoints/run/ft_state.json", b"/my run; date/ft_state.json")
+    (tmp_path / "job.log").write_bytes(log)
+    action = examine([tmp_path]).to_dict()["verdict"]["action"]
+    assert action["command"] == "mv '/my run; date/ft_state.json' '/my run; date/ft_state.json.old'"
+
+
+def test_the_help_and_the_answer_name_exit_code_3_alike() -> None:
+    assert b"3 nothing recognised" in b" ".join(_run("--help").stdout.split())
+    assert b"Nothing recognised" in _run("-").stdout
 
 
 @pytest.mark.parametrize(
@@ -240,3 +253,86 @@ def test_a_traceback_over_the_end_of_a_block_is_whole(tmp_path: Path) -> None:
     verdict = examine([path]).verdict
     assert verdict is not None and verdict.cause is not None
     assert verdict.cause.id == "rank-exception" and "injected failure" in verdict.cause.why
+
+
+def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "job.log")
+    done = _run(str(tmp_path / "job.log"))
+    assert done.returncode == 2 and b"named pipe" in done.stderr
+
+
+def _verdict(tmp_path: Path, data: bytes) -> Verdict:
+    path = tmp_path / "job.log"
+    path.write_bytes(data)
+    verdict = examine([path]).verdict
+    assert verdict is not None
+    return verdict
+
+
+def _without(case: str, *words: bytes) -> bytes:
+    return b"".join(line for line in _log(case).splitlines(True) if not any(word in line for word in words))
+
+
+@pytest.mark.parametrize("stamp", ["2026-12-01T10:00:{:02d}.123456Z ", "2026-12-01 10:00:{:02d},123 "])
+@pytest.mark.parametrize("case", ["rank-exception", "calc-timeouts-without-sections", "rank-exited-zero"])
+def test_a_time_on_every_line_keeps_tracebacks_whole(tmp_path: Path, case: str, stamp: str) -> None:
+    lines = _log(case).splitlines(True)
+    stamped = b"".join(stamp.format(number % 60).encode() + line for number, line in enumerate(lines))
+    told, original = _verdict(tmp_path, stamped).cause, examine([CASES / case]).verdict
+    assert told is not None and original is not None and original.cause is not None
+    assert (told.id, told.rank) == (original.cause.id, original.cause.rank)
+
+
+def test_colours_do_not_reach_the_command_to_paste(tmp_path: Path) -> None:
+    coloured = b"".join(b"\x1b[31m" + line + b"\x1b[0m\n" for line in _log("slurm-node-lost").splitlines())
+    assert _verdict(tmp_path, coloured).action.exclude_nodes == ("node2",)
+
+
+def test_an_exception_in_a_thread_ends_no_rank(tmp_path: Path) -> None:
+    thread = (
+        b'Exception in thread Thread-3:\nTraceback (most recent call last):\n  File "x.py", line 1\nValueError: x\n'
+    )
+    lines = _log("rank-exited-zero").splitlines(True)
+    last = max(number for number, line in enumerate(lines) if b"iteration       13/" in line)
+    cause = _verdict(tmp_path, b"".join([*lines[: last + 1], thread, *lines[last + 1 :]])).cause
+    assert cause is not None and (cause.id, cause.rank) == ("rank-exited-zero", 1)
+
+
+@pytest.mark.parametrize(
+    "words", [(), (b"Starting training loop",), (b"Starting training loop", b"loading", b"loaded")]
+)
+def test_a_silent_start_from_iteration_0_is_shouted(tmp_path: Path, words: tuple[bytes, ...]) -> None:
+    verdict = _verdict(tmp_path, _without("hang-from-scratch", *words))
+    assert verdict.restarted_from_scratch and verdict.resumed_from == 0 and verdict.lost_iterations == 13
+    assert "checkpoint.load" in verdict.action.first
+
+
+def test_a_silent_start_from_iteration_0_is_shouted_with_a_log_interval(tmp_path: Path) -> None:
+    """No line tells where the restart began, and its first iteration in the log, 5, was saved before."""
+    between = (f"iteration {number:8d}/".encode() for number in range(1, 31) if number % 5)
+    first, started, second = _without("hang-from-scratch", *between).partition(b"Event: worker_start_started Node")
+    second, started_again, third = second.partition(b"Event: worker_start_started Node")
+    third = b"".join(line for line in third.splitlines(True) if b"Starting" not in line and b"load" not in line)
+    assert started_again and b"Starting training loop at iteration 0" in second
+    assert _verdict(tmp_path, first + started + second + started_again + third).restarted_from_scratch
+
+
+def test_a_new_run_from_iteration_0_after_an_orderly_stop_is_shouted(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_bytes(_log("exit-duration") + _log("drill-healthy"))
+    report = examine([tmp_path / "job.log"])
+    assert report.exit_code == 1 and "ITERATION 0" in report.to_text()
+
+
+def test_torchrun_and_then_a_new_run_are_two_runs(tmp_path: Path) -> None:
+    verdict = _verdict(tmp_path, _log("torchrun-killed") + _log("drill-healthy"))
+    assert verdict.requeues == 1 and verdict.recovered and verdict.restarted_from_scratch
+
+
+def test_where_a_restart_began_is_not_guessed(tmp_path: Path) -> None:
+    verdict = _verdict(tmp_path, _without("drill-killed", b"Starting training loop", b"loaded", b"loading"))
+    assert (verdict.resumed_from, verdict.lost_iterations) == (None, None) and not verdict.restarted_from_scratch
+
+
+def test_code_0_alone_is_not_finished(tmp_path: Path) -> None:
+    verdict = _verdict(tmp_path, _without("checkpoint-missing-exit", b"no valid checkpoint", b"exiting", b"--exit"))
+    assert verdict.outcome != "finished"

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from mbridge_resiliency.cli import InputError
-from mbridge_resiliency.upstream import sources, wheels
+from mbridge_resiliency.facts import Fact
+from mbridge_resiliency.upstream import sources, verify, wheels
 
 INFO = "MAJOR = 1\nMINOR = 2\nPATCH = 3\nPRE_RELEASE = 'rc1'\n"
 
@@ -141,6 +142,25 @@ def test_a_source_folder_earlier_on_the_path_is_what_python_would_import(tmp_pat
     assert (package.version, package.text("megatron/core/a.py")) == ("1.2.3rc1", "A = 2\n")
     (package,) = sources.installed([str(tmp_path / "site"), str(tmp_path / "lm")])
     assert package.version == "0.19.2"
+
+
+def test_a_copy_earlier_on_the_path_is_read_and_not_the_one_beside_another_package(tmp_path):
+    nvrx = "nvidia_resiliency_ext"
+    site, override = tmp_path / "site", tmp_path / "override"
+    install(site, "megatron-bridge", "0.6.2", {"megatron/bridge/__init__.py": ""})
+    install(site, "nvidia-resiliency-ext", "0.7.0", {f"{nvrx}/__init__.py": "", f"{nvrx}/a.py": "A = 1\n"})
+    install(override, "nvidia-resiliency-ext", "0.7.0", {f"{nvrx}/__init__.py": "", f"{nvrx}/a.py": "A = 2\n"})
+    packages = {package.name: package for package in sources.installed([str(override), str(site)])}
+    source = {"package": "nvidia-resiliency-ext", "file": f"{nvrx}/a.py"}
+    fact = Fact("a", "constant", {"name": "A", "value": 1}, {}, source)
+    (verdict,) = verify.verify_all([fact], sources.Release("both", packages))
+    assert (verdict.verdict, verdict.found) == ("differs", "A 2")
+
+
+def test_an_unpacked_wheel_has_the_version_of_its_metadata(tmp_path):
+    install(tmp_path, "nemo-run", "0.11.1", {"nemo_run/__init__.py": ""})
+    (package,) = sources.checkout(str(tmp_path))
+    assert package.version == "0.11.1"
 
 
 def test_another_interpreter_is_asked_for_its_path(tmp_path, monkeypatch):

@@ -26,6 +26,8 @@ logger = logging.getLogger(LOG_NAME)
 own_logger = logging.getLogger(__name__)
 SOCKET = "RANK_SOCKET"
 LIMIT = 3 * 60
+PREFIX = "latest"
+STATE_FILE = "state.pt"
 EXIT_NO_RESTART = 93
 
 
@@ -75,7 +77,11 @@ class Monitor:
         print_rank_last(text)
         logger.exception(f"failed: {section}")
         logger.info("wide open" if section else "shut tight")
+        self.complain(f"too late by {elapsed}")
         self.client.start_section("setup")
+
+    def complain(self, message):
+        logger.error(message)
 
     def check(self, value):
         if value < 0:
@@ -88,6 +94,7 @@ def launch():
     os.environ["WORKER_COUNT"] = "1"
     path = os.path.join(os.environ.get(SOCKET, ""), "ft_state.json")
     checkpoint = "iter_{:07d}".format(3)
+    state = f"{PREFIX}_{STATE_FILE}"
     os.kill(0, signal.SIGCONT)
     if path:
         sys.exit(EXIT_NO_RESTART)
@@ -157,6 +164,8 @@ CASES = [
     ("log_line", {"text": " iteration {a}/{b} | samples: {c} | skipped: {d} |", "level": "none", "logger": "stdout", "rank": "last"}, "Monitor.watch", "holds", ""),
     ("log_line", {"text": "failed: {section}", "level": "ERROR", "logger": "nvrx", "rank": "any"}, "Monitor.watch", "holds", ""),
     ("log_line", {"text": "shut tight", "level": "INFO", "logger": "nvrx", "rank": "any"}, "Monitor.watch", "holds", ""),
+    ("log_line", {"text": "too late by {n}", "level": "ERROR", "logger": "nvrx", "rank": "any"}, "Monitor.watch", "holds", ""),
+    ("log_line", {"text": "too late by {n}", "level": "INFO", "logger": "nvrx", "rank": "any"}, "Monitor.watch", "differs", "error"),
     ("log_line", {"text": "[FaultTolerance] started with {x}", "level": "INFO", "logger": "nvrx", "rank": "any"}, "Monitor.watch", "gone", "nothing like it"),
     ("log_line", {"text": "Settings that nobody prints", "level": "none", "logger": "", "rank": "any"}, "Config", "gone", ""),
     ("log_line", {"text": "the sky is blue", "level": "none", "logger": "", "rank": "any"}, "Config", "gone", ""),
@@ -184,6 +193,8 @@ CASES = [
     ("file", {"path": "{save}/ft_state.json", "written_by": "rank 0"}, "launch", "holds", ""),
     ("file", {"path": "{save}/iter_{iteration}", "written_by": "rank 0"}, "launch", "holds", ""),
     ("file", {"path": "{save}/ft_state.json", "written_by": "rank 0"}, "Monitor", "differs", "launch"),
+    ("file", {"path": "{save}/latest_state.pt", "written_by": "rank 0"}, "launch", "holds", ""),
+    ("file", {"path": "{save}/latest_states.pt", "written_by": "rank 0"}, "launch", "gone", ""),
     ("file", {"path": "{save}/ft_state.yaml", "written_by": "rank 0"}, "launch", "gone", "ft_state.json"),
     ("signal", {"signal": "SIGCONT", "sent_by": "x", "to": "y"}, "launch", "holds", ""),
     ("signal", {"signal": "SIGSTOP", "sent_by": "x", "to": "y"}, "launch", "gone", ""),
@@ -280,12 +291,20 @@ def test_a_template_is_searched_as_text(check):
         ("behaviour", {"statement": "s"}, {"package": "megatron-core", "has": "x"}, "megatron-core is not there"),
         ("behaviour", {"statement": "s"}, {"file": "examples/run.py", "has": "x"}, "use --checkout"),
         ("path", {"path": "tests/test_x.py"}, {}, "use --checkout"),
+        ("path", {"path": "uv.lock", "exists": False}, {}, "use --checkout"),
+        ("behaviour", {"statement": "s"}, {"file": "README.md", "has": "x"}, "use --checkout"),
         ("requirement", {"needs": "nccl"}, {}, "neither a pattern"),
     ],
 )
 def test_could_not_tell_says_why(check, kind, says, source, reason):
     verdict = check(SOURCE, kind, says, **source)
     assert (verdict.verdict, reason in verdict.reason) == ("could_not_tell", True), verdict
+
+
+def test_a_symbol_of_a_package_that_is_not_there_could_not_be_told(check):
+    text = "from megatron.core.utils import save\n"
+    verdict = check(text, "behaviour", {"statement": "s"}, "save", has="save(...)")
+    assert (verdict.verdict, "megatron.core.utils" in verdict.reason) == ("could_not_tell", True), verdict
 
 
 def test_a_run_does_not_excuse_a_symbol_that_is_gone(check):

@@ -357,6 +357,22 @@ _ALL = (
         ),
     ),
     Drill(
+        name="sigterm-everyone",
+        title="every process of the job is told to stop, the rank monitors too",
+        broken="SIGTERM goes to all processes, as Slurm sends it to a job step. The rank monitors end at once, and the "
+        "ranks fail in their orderly stop although Bridge's exit_signal_handler is on.",
+        job=_job("sigterm-everyone", exit_signal_handler=True),
+        expected=Expected(
+            cause="cancelled",
+            detected_by=None,
+            outcome="cut_off",
+            cycles=1,
+            resumed_from=0,
+            final_state_equal=None,
+            exit_code=1,
+        ),
+    ),
+    Drill(
         name="node-lost-replaced",
         title="a node is lost and replaced",
         broken="Every process of the second node is killed; another node joins 5 s later. "
@@ -384,7 +400,7 @@ _ALL = (
         launch=Launch(nodes=2),
         expected=Expected(
             cause="node-lost",
-            detected_by="failure",
+            detected_by="store",
             outcome="failed",
             cycles=1,
             resumed_from=0,

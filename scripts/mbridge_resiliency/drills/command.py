@@ -85,7 +85,7 @@ def _run(options: argparse.Namespace) -> int:
         folder = out / drill.name
         if folder.exists():
             raise cli.InputError(f"{folder} exists; name another folder with --out.")
-        _say(f"{drill.name}: {drill.title}; takes about a minute; kept in {folder}")
+        _say(f"{drill.name}: {drill.title}; takes about half a minute; kept in {folder}")
         results.append(_one(drill, found, folder))
         if options.format == "text":
             print(describe(results[-1]), flush=True)

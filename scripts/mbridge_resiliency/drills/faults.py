@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from types import FrameType
-from typing import Callable
+from typing import Callable, Sequence
 
 from . import processes
 from .job import TRUTH, Fault
@@ -43,6 +43,15 @@ def leave() -> None:
 
 def stop_job() -> None:
     """Ask the launcher to stop, as a scheduler does that takes the nodes back; go on once it has told this rank."""
+    _sigterm([os.getppid()])
+
+
+def stop_everyone() -> None:
+    """Send SIGTERM to every process of the job, as Slurm does with a step; go on once this rank has got it."""
+    _sigterm(processes.marked(os.environ[processes.MARK]))
+
+
+def _sigterm(pids: Sequence[int]) -> None:
     told = []
     own = signal.getsignal(signal.SIGTERM)
 
@@ -51,7 +60,8 @@ def stop_job() -> None:
         told.append(number)
 
     signal.signal(signal.SIGTERM, note)
-    os.kill(os.getppid(), signal.SIGTERM)
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
     while not told:
         time.sleep(0.01)
     signal.signal(signal.SIGTERM, own)
@@ -70,6 +80,7 @@ KINDS: dict[str, Callable[[], None]] = {
     "exception": fail,
     "exit-zero": leave,
     "sigterm": stop_job,
+    "sigterm-everyone": stop_everyone,
     "node-lost": lose_node,
 }
 

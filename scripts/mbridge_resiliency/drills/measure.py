@@ -17,13 +17,15 @@ from typing import Any, Iterable, Mapping, Sequence
 
 Event = Mapping[str, Any]
 
-#: What notices a fault -> the line that says so. Sources: nvidia-resiliency-ext, fault_tolerance/rank_monitor_server.py
-#: (the first three) and fault_tolerance/launcher.py with shared_utils/profiling.py.
+#: What notices a fault -> the line that says so; "store" is the loss of the launchers' TCP store. Sources, in
+#: nvidia-resiliency-ext: fault_tolerance/rank_monitor_server.py (the first three), fault_tolerance/launcher.py and
+#: shared_utils/profiling.py.
 DETECTIONS: Mapping[str, re.Pattern[str]] = {
     "section": re.compile(r"Section '(?P<section>[^']+)' has been open for [\d.]+ seconds"),
     "out-of-section": re.compile(r"Was out of section for [\d.]+ seconds"),
     "heartbeat": re.compile(r"Did not get (?:initial|subsequent) heartbeat"),
     "failure": re.compile(r"Event: failure_detected |Worker group (?:FAILED|UNHEALTHY)|Joining cluster restart"),
+    "store": re.compile(r"Agent run ended with exception, e=DistNetworkError"),
 }
 _WORKERS_STARTED = "Event: worker_start_completed "
 _LAUNCHER_LINE = re.compile(r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) \[[A-Z]+\] (?P<text>.*)")

@@ -3,7 +3,7 @@
 
 The launcher starts its workers in sessions of their own, and its rank monitors outlive a killed launcher, so
 neither process groups nor parents lead to all of them. Each process of a drill carries a mark in its environment,
-which children inherit and the kernel shows: "<drill run>/<node>".
+which children inherit and the kernel shows: "<drill run>/<node>". A run's id begins with the process id of its drill.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import uuid
 from pathlib import Path
 
 MARK = "MBRIDGE_RESILIENCY_DRILL"
@@ -22,10 +23,28 @@ def supported() -> bool:
     return (_PROC / "self" / "environ").exists()
 
 
+def new_run() -> str:
+    """An id for a run of this process."""
+    return f"{os.getpid()}-{uuid.uuid4().hex}"
+
+
 def marked(prefix: str) -> list[int]:
     """Process ids, zombies left out, whose mark starts with the prefix: a whole run, or one node of it."""
-    wanted = f"{MARK}={prefix}".encode()
-    found = []
+    return [pid for pid, mark in _marks().items() if mark.startswith(prefix)]
+
+
+def end_abandoned() -> None:
+    """End what is left of runs whose drill.py was itself killed, and could not."""
+    for mark in set(_marks().values()):
+        owner = mark.partition("-")[0]
+        if owner.isdigit() and not (_PROC / owner).exists():
+            end(mark)
+
+
+def _marks() -> dict[int, str]:
+    """Process id -> mark, of every process that carries one."""
+    wanted = f"{MARK}=".encode()
+    found = {}
     for entry in _PROC.iterdir():
         if not entry.name.isdigit():
             continue
@@ -33,8 +52,9 @@ def marked(prefix: str) -> list[int]:
             variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:  # it has ended, or belongs to another user
             continue
-        if any(variable.startswith(wanted) for variable in variables):
-            found.append(int(entry.name))
+        for variable in variables:
+            if variable.startswith(wanted):
+                found[int(entry.name)] = variable[len(wanted) :].decode()
     return found
 
 

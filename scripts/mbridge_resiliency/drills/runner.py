@@ -11,7 +11,6 @@ import socket
 import subprocess
 import tempfile
 import time
-import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -76,6 +75,7 @@ def run(drill: Drill, environment: Environment, folder: Path, *, limit_seconds: 
     Raises:
         FileExistsError: the folder exists.
     """
+    processes.end_abandoned()
     for part in (LOGS, TRUTH, CHECKPOINTS):
         (folder / part).mkdir(parents=True)
     replace(drill.job, bridge=environment.bridge).write(folder)
@@ -123,7 +123,7 @@ class _Launchers:
         self._launch = launch
         self._environment = environment
         self._folder = folder
-        self._id = uuid.uuid4().hex
+        self._id = processes.new_run()
         self._port = _free_port()
         self._nodes: list[_Node] = []
         self._sockets = ""

@@ -29,13 +29,11 @@ NVRX_LABEL = "real NVRx alone, with the section calls that Bridge makes made by 
 _UNRELATED = (
     "datasets",
     "huggingface_hub",
-    "hydra",
     "megatron.bridge.data",
     "megatron.bridge.diffusion",
     "megatron.bridge.models",
     "megatron.bridge.peft",
     "megatron.bridge.training.tokenizers",
-    "omegaconf",
     "torch.utils.tensorboard",
     "transformers",
 )

@@ -30,6 +30,14 @@ def describe(result: Result) -> str:
     if result.final_state_equal is not None:
         same = "equal, bit for bit" if result.final_state_equal else "NOT EQUAL"
         lines.append(f"  final weights: {same}, to the undisturbed run (computed in one process: the same sums)")
+    if drill.launch.starts > 1:
+        lines.append(
+            f"  started {drill.launch.starts} times: the last start went on from iteration "
+            f"{result.measured.resumed_from}; iterations lost: {result.measured.lost_iterations}"
+        )
+    if result.learned:
+        timeouts = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in result.learned.items())
+        lines.append(f"  learned timeouts in ft_state.json: {timeouts}")
     if result.run.orphans:
         lines.append(f"  {result.run.orphans} processes outlived their launcher and were ended by the drill")
     lines.append(

@@ -142,10 +142,8 @@ class Training:
         self._callbacks.on_checkpointing_end(global_state=self._state, is_async_finalization=False)
 
     def _load(self) -> None:
-        """As checkpointing.py's load_checkpoint."""
-        if not TRACKER.exists():
-            self._print_rank_0(f"WARNING: could not find the metadata file {CHECKPOINTS / 'latest_train_state.pt'}")
-            self._print_rank_0("    will not load any checkpoints and will start from random")
+        """As setup.py's _should_load_checkpoint and checkpointing.py's load_checkpoint."""
+        if not TRACKER.exists():  # Bridge does not try to load then, and prints nothing
             self._truth.add("resumed", iteration=0)
             return
         iteration = int(TRACKER.read_text(encoding="utf-8"))

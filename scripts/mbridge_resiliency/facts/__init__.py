@@ -7,7 +7,8 @@ A fact file is YAML: a mapping with one key, `facts`, a list of entries:
       kind: option                         # see KINDS
       says: {name: --max-restarts, ...}    # the statement; its keys depend on the kind
       holds: {nvidia-resiliency-ext: ">=0.5.0"}
-      source: {package: nvidia-resiliency-ext, file: nvidia_resiliency_ext/fault_tolerance/launcher.py, symbol: parse_args}
+      source: {package: nvidia-resiliency-ext, file: nvidia_resiliency_ext/fault_tolerance/launcher.py,
+        symbol: get_args_parser}
       shown_by: drill:hang-step            # only where a run, not the source, shows it
       note: one sentence, where the statement needs it
 
@@ -103,7 +104,11 @@ def in_file(name: str) -> Mapping[str, Fact]:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     with (Path(__file__).parent / name).open(encoding="utf-8") as handle:
-        entries = yaml.load(handle, Loader=loader)["facts"]
+        try:
+            entries = yaml.load(handle, Loader=loader)["facts"]
+        except (yaml.YAMLError, TypeError, KeyError) as error:
+            said = " ".join(str(error).split())
+            raise ValueError(f"{name}: no YAML mapping with the key facts ({said})") from error
     facts: dict[str, Fact] = {}
     for entry in entries:
         fact = _fact(entry, name)

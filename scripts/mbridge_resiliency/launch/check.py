@@ -36,6 +36,7 @@ def check(job: Job, versions: Versions) -> Checked:
     not_checked.extend(f"{name}: read as neither shell, Python nor YAML" for name in job.ignored)
     for script, place in job.unread:
         not_checked.append(f"{place}: {script} was not given; give it too")
+    not_checked.extend(f"{place}: what {word} starts is not known" for word, place in job.unclear)
     kept, suppressed = [], 0
     comments = {name: _suppressions(name, text) for name, text in job.texts.items()}
     for finding in findings:
@@ -50,13 +51,15 @@ def check(job: Job, versions: Versions) -> Checked:
         or any(python.bridge or python.nemo_run for python in job.python)
         or any(document.section is not None or document.settings for document in job.yaml)
     )
-    if measured and not kept and not job.ft_launches() and not _mentions(job):
-        not_checked.insert(0, f"{job.files[0]}: fault tolerance is not used: no ft_launcher and no ft settings")
+    if measured and not kept and not (job.ft_launches() or job.unclear or _mentions(job)):
+        not_checked.insert(0, f"{job.files[0]}: no ft_launcher and no ft settings in the files that were given")
     return Checked(sort(kept), list(dict.fromkeys(not_checked)), suppressed, measured)
 
 
 def _mentions(job: Job) -> bool:
-    plugins = any(call.name == "FaultTolerancePlugin" for python in job.python for call in python.calls)
+    plugins = any(
+        call.name in ("FaultTolerancePlugin", "FaultTolerance") for python in job.python for call in python.calls
+    )
     sections = any(document.section is not None for document in job.yaml)
     return plugins or sections or any(setting.name == "ft" for setting in job.settings())
 

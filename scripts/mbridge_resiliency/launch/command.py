@@ -15,7 +15,7 @@ from .read import read_job
 from .rules import BRIDGE, KNOWN, NVRX, SUPPORTED, Rule, Versions, all_rules
 
 MOST_NOT_CHECKED = 10
-EPILOG = """exit codes: 0 nothing found; 1 findings; 2 wrong usage or unreadable input; 3 nothing was measured.
+EPILOG = """exit codes: 0 nothing found; 1 findings; 2 wrong usage or unreadable input; 3 nothing to check.
 Give every file of the job at once: the launch script, the training script, the ft YAML file.
 Suppress a finding on its line, or on a line of its own above: # mbridge-resiliency: ignore[rule-id] reason"""
 
@@ -71,13 +71,13 @@ def render(checked: Checked, files: Sequence[str], versions: Versions, form: str
     if checked.suppressed:
         last += f" {checked.suppressed} suppressed."
     if not checked.measured:
-        last = _nothing_measured(count)
+        last = "Nothing was checked." if checked.not_checked else _nothing_measured(count)
     return "\n".join([*lines, last])
 
 
 def _nothing_measured(count: int) -> str:
     return (
-        f"{count} file{'s' if count > 1 else ''}: nothing was measured: no launch (ft_launcher, torchrun, srun), "
+        f"{count} file{'s' if count > 1 else ''}: nothing to check: no launch (ft_launcher, torchrun, srun), "
         "no script for Megatron Bridge or NeMo-Run, no ft settings."
     )
 

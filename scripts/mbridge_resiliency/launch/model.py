@@ -14,6 +14,8 @@ from typing import Any, Iterable, Mapping
 from ..report.finding import Place
 
 HOLE = "\0"
+#: Stands for a HOLE in the text of an inner script, and so in the source of its words.
+HOLE_VARIABLE = "MBRIDGE_RESILIENCY_HOLE"
 
 
 class Missing:
@@ -251,6 +253,7 @@ class Job:
 
     Attributes:
         unread: scripts that a given file runs and that were not given, and where.
+        unclear: words that start something the files do not tell, and where.
         ignored: given files of a kind that says nothing about a launch.
     """
 
@@ -259,6 +262,7 @@ class Job:
     python: list[PythonFile] = field(default_factory=list)
     yaml: list[YamlFile] = field(default_factory=list)
     unread: list[tuple[str, Place]] = field(default_factory=list)
+    unclear: list[tuple[str, Place]] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
 

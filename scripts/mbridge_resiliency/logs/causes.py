@@ -52,6 +52,7 @@ class Cause:
         victims: ranks that failed because another did.
         deciding: what would settle an open question.
         evidence: further lines that count.
+        idle_seconds: how long nothing had been completed before the end, where that is worth saying, else 0.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Cause:
     victims: tuple[int, ...] = ()
     deciding: str = ""
     evidence: tuple[Event, ...] = field(default=(), repr=False)
+    idle_seconds: float = 0.0
 
 
 def find(job: Job, cycle: Cycle) -> Cause | None:
@@ -79,7 +81,7 @@ def time_limit(job: Job, cycle: Cycle) -> Cause | None:
     event = cycle.first("time_limit")
     if not event or _failed_before(cycle, event):
         return None
-    return Cause("time-limit", event, "Slurm ended the job at its time limit." + _idle_before(cycle, event))
+    return _with_idle(Cause("time-limit", event, "Slurm ended the job at its time limit."), cycle)
 
 
 def preempted(job: Job, cycle: Cycle) -> Cause | None:
@@ -87,7 +89,7 @@ def preempted(job: Job, cycle: Cycle) -> Cause | None:
     event = cycle.first("preempted")
     if not event or _failed_before(cycle, event):
         return None
-    return Cause("preempted", event, "Slurm took the nodes for a job of higher priority." + _idle_before(cycle, event))
+    return _with_idle(Cause("preempted", event, "Slurm took the nodes for a job of higher priority."), cycle)
 
 
 def without_ft_launcher(job: Job, cycle: Cycle) -> Cause | None:
@@ -233,16 +235,17 @@ def _everybody(job: Job, cycle: Cycle) -> set[int]:
 
 
 def hang_in_collective(job: Job, cycle: Cycle) -> Cause | None:
-    """NCCL's watchdog gave up on a collective: who reports it waited, and who does not may be at fault."""
-    reports = cycle.of("nccl_timeout")
+    """NCCL or gloo gave up on a collective: who reports it waited, and who does not may be at fault."""
+    reports = [event for event in cycle.of("collective_timeout") if not _went_on_after(event, cycle)]
     if not reports:
         return None
     waited = _ranks(job, cycle, reports)
+    by = "gloo" if reports[0].signature.fact == "log.torch.gloo-timeout" else "NCCL's watchdog"
     return Cause(
-        "hang-out-of-section",
+        "collective-timeout",
         reports[0],
-        f"NCCL's watchdog ended rank {listed(waited) or '?'}, which waited in a collective; no rank monitor had "
-        "found a hang before.",
+        f"Rank {listed(waited) or '?'} waited in a collective until {by} gave up; no rank monitor had found a hang "
+        "before.",
         suspects=tuple(sorted(_everybody(job, cycle) - waited)),
         deciding=DECIDES_A_HANG,
         evidence=tuple(reports[1:4]),
@@ -273,9 +276,10 @@ def load_failed(job: Job, cycle: Cycle) -> Cause | None:
             return Cause(
                 "checkpoint-load-failed",
                 event,
-                f"Reading the checkpoint raised {_exception(event)}.",
+                f"Reading the checkpoint raised {_with_source_line(event)}.",
                 rank=job.rank(event, cycle),
                 node=job.node(event, cycle),
+                evidence=tuple(cycle.of("pretrain_failed")[:1]),
             )
     return None
 
@@ -411,13 +415,16 @@ def cancelled(job: Job, cycle: Cycle) -> Cause | None:
         return None  # a warning signal prints the same
     if _failed_before(cycle, event):
         return None
-    why = f"{event.signature.means} Nothing in these logs says why." + _idle_before(cycle, event)
-    stopped = cycle.of("monitor_stopped")
-    if stopped:
+    cause = _with_idle(Cause("cancelled", event, f"{event.signature.means} Nothing in these logs says why."), cycle)
+    why, shown_by = cause.why, cycle.of("monitor_stopped")[:1]
+    if shown_by:
         why += " The signal reached the rank monitors as well, so the ranks failed in their orderly stop."
     elif raised := [r for r in _raised(job, cycle) if not _WAITED.search(r.text)]:
+        shown_by = cycle.of("loader_killed")[:1]
         why += f" The stop was not orderly: a rank raised {raised[0].text.strip()}"
-    return Cause("cancelled", event, why, evidence=tuple(stopped[:1]))
+        if shown_by:
+            why += " The signal ended a worker of the data loader before the ranks had saved."
+    return replace(cause, why=why, evidence=tuple(shown_by))
 
 
 def unexplained(job: Job, cycle: Cycle) -> Cause | None:
@@ -478,13 +485,14 @@ def _failed_before(cycle: Cycle, end: Event) -> bool:
     return any(event.kind in ("worker_failed", "restarting", "overdue") for event in before)
 
 
-def _idle_before(cycle: Cycle, end: Event) -> str:
-    """How long nothing had been completed, where that is worth saying."""
-    last = next((event.time for event in reversed(cycle.iterations) if event.time), None)
-    idle = (end.time - last).total_seconds() if last and end.time else 0.0
+def _with_idle(cause: Cause, cycle: Cycle) -> Cause:
+    """The cause with how long nothing had been completed before it, where that is worth saying."""
+    last, end = next((event.time for event in reversed(cycle.iterations) if event.time), None), cause.event.time
+    idle = (end - last).total_seconds() if last and end else 0.0
     if idle < WORTH_SAYING_IDLE_SECONDS or cycle.of("training_done"):
-        return ""
-    return f" The last iteration had been complete {idle:.0f} s before: it may have hung unnoticed."
+        return cause
+    why = f"{cause.why} The last iteration had been complete {idle:.0f} s before: it may have hung unnoticed."
+    return replace(cause, why=why, idle_seconds=idle)
 
 
 def _ended_badly(cycle: Cycle) -> bool:
@@ -501,6 +509,13 @@ def is_failure(event: Event) -> bool:
 def _exception(event: Event) -> str:
     """The line that ends a traceback, "" if it was cut off."""
     return next((line[:200] for line in event.follow if _EXCEPTION.match(line)), "")
+
+
+def _with_source_line(event: Event) -> str:
+    """The line that ends a traceback; if it carries no message, the source line that raised stands for one."""
+    told = _exception(event)
+    source = [line.strip() for line in _frames(event).splitlines() if line.strip(" ^~")]
+    return told if ":" in told or not source else f"{told} at `{source[-1][:150]}`"
 
 
 def _frames(event: Event) -> str:

@@ -90,7 +90,8 @@ class Cycle:
         started = self.of("loaded") or self.of("loop_started")
         if started:
             return started[-1].number("iteration")
-        return 0 if self.of("from_scratch") else None
+        first = self.iterations[0].number("iteration") if self.iterations else None
+        return 0 if first == 1 or self.of("from_scratch") else None
 
     @cached_property
     def events_of_training(self) -> list[Event]:

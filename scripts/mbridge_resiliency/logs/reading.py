@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Iterator, Sequence
 
-from ..cli import InputError
+from ..cli import InputError, is_named_pipe
 
 BLOCK_BYTES = 4 << 20
 #: A longer line is cut for searching; line numbers stay right.
@@ -82,6 +82,8 @@ def find_files(paths: Sequence[Path]) -> tuple[list[LogFile], list[str]]:
             raise InputError(f"{path}: no such file or folder")
         elif not os.access(path, os.R_OK):
             raise InputError(f"{path}: permission denied")
+        elif is_named_pipe(path):
+            raise InputError(f"{path}: a named pipe, which may never end; give a file, or - for standard input")
         elif not (stat.S_ISREG(path.stat().st_mode) or stat.S_ISFIFO(path.stat().st_mode)):
             raise InputError(f"{path}: not a regular file; give log files, folders or - for standard input")
         elif _first_time(path, seen):
@@ -149,7 +151,12 @@ def blocks(file: LogFile, notes: list[str]) -> Iterator[Block]:
     A truncated or damaged .gz yields what can be read of it and a note.
     """
     data = b""
-    with file.open() as handle:
+    try:
+        opened = file.open()
+    except OSError as error:
+        notes.append(f"{file.name}: not read ({error.strerror or error})")
+        return
+    with opened as handle:
         for piece in _pieces(handle, file.name, notes):
             data += piece
             ahead = max(len(data) - LOOK_AHEAD_BYTES, 0)

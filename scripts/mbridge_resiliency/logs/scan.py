@@ -16,6 +16,8 @@ from .signatures import Signature, by_literal
 
 #: Of one kind of event in one file, so many are kept: the first half and the last half.
 MOST_OF_A_KIND = 2000
+#: Beyond half of these, so few lines below each are read.
+FOLLOW_OF_MANY = 40
 #: A line is cut to so many bytes around what was found in it.
 LONGEST_EXCERPT_BYTES = 4096
 _TEXT_CHARACTERS = 400
@@ -25,6 +27,10 @@ _TIME_IN_TEXT = frozenset(
 )
 #: After these, a launcher that starts in the same file belongs to a new run of the job.
 _JOB_ENDS = frozenset({"time_limit", "preempted", "requeued", "job_node_lost"})
+#: Above a traceback, or in front of it (Bridge's optional imports), these say that the process lives on.
+_SURVIVED = re.compile(r"Exception (?:in thread|ignored in)\b|Import of \S+ from \S+ failed with: Traceback")
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?")
 _OTHER_RANK = re.compile(r"\S*\[rank[0-9]+\]:")
 
 
@@ -47,6 +53,7 @@ class Scanner:
         self.file = file
         self.bytes_read = 0
         self.left_out: Counter[str] = Counter()
+        self._followed: Counter[str] = Counter()
         self._near: datetime | None = None
         self._last: tuple[int, Signature] | None = None
         self._stream = _Stream()
@@ -83,7 +90,7 @@ class Scanner:
             begin = start - LONGEST_EXCERPT_BYTES
         end = block.find(b"\n", start, start + LONGEST_EXCERPT_BYTES)
         end = end if end >= 0 else min(len(block), start + LONGEST_EXCERPT_BYTES)
-        text = block[begin:end].decode("utf-8", "replace").rstrip("\r")
+        text = _decoded(block[begin:end])
         for signature in signatures:
             if match := signature.pattern.search(text):
                 break
@@ -91,6 +98,8 @@ class Scanner:
             return None
         if (line, signature) == self._last:
             return None  # another of its literals
+        if signature.event == "traceback" and _SURVIVED.search(f"{_line_above(block, begin)}\n{text}"):
+            return None
         self._last = (line, signature)
         told = read_prefix(text[: match.start()], self._near.year if self._near else None)
         if self.file.labels_are_ranks and "task" in told:
@@ -107,10 +116,17 @@ class Scanner:
             line=line,
             text=text.strip()[:_TEXT_CHARACTERS],
             near=self._near,
-            follow=_lines_below(block, end, text[: match.start()], signature.follow) if signature.follow else (),
+            follow=self._lines_below(block, end, text[: match.start()], signature),
             **told,  # type: ignore[arg-type]
         )
         return self._placed(event)
+
+    def _lines_below(self, block: bytes, end: int, prefix: str, signature: Signature) -> tuple[str, ...]:
+        if not signature.follow:
+            return ()
+        self._followed[signature.event] += 1
+        many = self._followed[signature.event] > MOST_OF_A_KIND // 2
+        return _lines_below(block, end, prefix, min(signature.follow, FOLLOW_OF_MANY) if many else signature.follow)
 
     def _placed(self, event: Event) -> Event:
         """The event with its cycle and run, from the file's name, its own words or the lines before it."""
@@ -121,6 +137,8 @@ class Scanner:
             stream.launchers += 1
         elif event.kind == "launcher_exit":
             stream.ended, stream.launchers = True, stream.launchers - 1
+        elif event.kind == "root_cause":
+            stream.ended = True  # torchrun's last words
         elif event.kind in _JOB_ENDS:
             stream.ended, stream.launchers = True, 0
         elif event.kind == "cycle_event" and event.fields["event"] == "worker_start_started":
@@ -166,14 +184,27 @@ def _candidates(block: Block) -> list[tuple[int, list[Signature]]]:
     return hits
 
 
+def _decoded(line: bytes) -> str:
+    return _ANSI.sub("", line.decode("utf-8", "replace")).rstrip("\r")
+
+
+def _line_above(block: bytes, begin: int) -> str:
+    above = block.rfind(b"\n", max(0, begin - LONGEST_EXCERPT_BYTES), max(begin - 1, 0)) + 1
+    return _decoded(block[above:begin])
+
+
 def _lines_below(block: bytes, start: int, prefix: str, most: int) -> tuple[str, ...]:
     """Up to `most` lines after the one that ends at start, of those with its prefix if others have it too.
 
-    Other ranks write in between; a logger's prefix, on the other hand, stands on the first line alone.
+    A time in the prefix may differ. Other ranks write in between; a logger's prefix, on the other hand, stands on the
+    first line alone.
     """
     raw = block[start + 1 : start + 1 + LOOK_AHEAD_BYTES].split(b"\n", most)[:most]
-    lines = [line[:LONGEST_EXCERPT_BYTES].decode("utf-8", "replace").rstrip() for line in raw]
-    own = [line[len(prefix) :] for line in lines if line.startswith(prefix.rstrip())]
-    if prefix and own:
-        return tuple(own)
+    whole = b"\n".join(line[:LONGEST_EXCERPT_BYTES] for line in raw)
+    lines = [line.rstrip() for line in _decoded(whole).split("\n")]
+    own = re.compile(_TIME.pattern.join(re.escape(part) for part in _TIME.split(prefix.rstrip())))
+    blanks = len(prefix) - len(prefix.rstrip())
+    mine = [line[match.end() + blanks :] for line in lines if (match := own.match(line))]
+    if prefix and mine:
+        return tuple(mine)
     return tuple(line for line in lines if not _OTHER_RANK.match(line))

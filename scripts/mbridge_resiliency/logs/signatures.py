@@ -32,6 +32,7 @@ _LIKE = {
     "role": r"[^\[\]]+",
     "check": "[A-Za-z][A-Za-z ]+?",
     "variable": r"\w+",
+    "signal_name": r"\w+",
 }
 _OPTIONAL = {"group_rank": "None|", "signal": "[A-Z]+|", "minutes": "[0-9.]+|"}
 _VARIABLE = re.compile(r"\$?\{(\w+)\}")
@@ -49,7 +50,8 @@ def pattern(text: str) -> re.Pattern[str]:
     for variable in _VARIABLE.finditer(text):
         name = variable[1]
         rest = text[variable.end() :]
-        like = _OPTIONAL.get(name, "") + _LIKE.get(name, ".+?" if rest else ".+")
+        text_like = (".*" if name == "message" else ".+") + ("?" if rest else "")
+        like = _OPTIONAL.get(name, "") + _LIKE.get(name, text_like)
         parts += [re.escape(text[position : variable.start()]), f"(?P<{name}>{like})"]
         position = variable.end()
     return re.compile("".join([*parts, re.escape(text[position:])]))
@@ -147,7 +149,8 @@ SIGNATURES = (
         "log.bridge.checkpoint-none-found",
         "from_scratch",
         "No checkpoint was found; weights are random.",
-        "In a first run this is normal; after a save it throws the work away.",
+        "In a first run this is normal; after a save it throws the work away. Where it is missing, nothing is said: "
+        "Bridge prints nothing if the folder of checkpoint.load is empty.",
     ),
     Signature(
         "log.bridge.checkpoint-exit-on-missing",
@@ -269,10 +272,21 @@ SIGNATURES = (
         "First observed is not first: after a hang it names a healthy rank.",
         follow=7,
     ),
-    Signature("log.torch.nccl-timeout", "nccl_timeout", "This rank waited in a collective.", "It is not at fault."),
+    Signature(
+        "log.torch.nccl-timeout", "collective_timeout", "This rank waited in a collective.", "It is not at fault."
+    ),
+    Signature(
+        "log.torch.gloo-timeout", "collective_timeout", "This rank waited in a collective.", "It is not at fault."
+    ),
     Signature("log.torch.peer-closed", "peer_lost", "Another rank went away first.", "This rank is not at fault."),
     Signature("log.libc.peer-reset", "peer_lost", "Another rank went away first.", "This rank is not at fault."),
     Signature("log.torch.nccl-remote-error", "peer_lost", "Another rank went away.", "This rank is not at fault."),
+    Signature(
+        "log.torch.loader-worker-killed",
+        "loader_killed",
+        "A signal ended a worker of the data loader; its rank fails with it.",
+        "The signal need not have been meant for it: ft_launcher's SIGTERM reaches the workers too.",
+    ),
     Signature("log.torch.cuda-out-of-memory", "gpu_out_of_memory", "An allocation on this GPU failed."),
     # Python and Linux
     Signature(

@@ -8,12 +8,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from .. import __version__
 from ..cli import EXIT_FINDINGS, EXIT_NOT_MEASURED, EXIT_NOTHING
 from .causes import Cause, listed
-from .cycles import Job, build
+from .cycles import Cycle, Job, build
 from .events import Event
 from .reading import find_files
 from .scan import Scanner
@@ -27,6 +27,7 @@ _STEPS = {
     "ft_initialized": "fault tolerance initialised",
     "ft_timeouts_loaded": "learned timeouts loaded from {path}",
     "from_scratch": "no checkpoint found: starts from random weights",
+    "loop_started": "training starts at iteration {iteration}",
     "loaded": "resumed from the checkpoint of iteration {iteration}",
     "overdue": "monitor: {section} open for {elapsed} s (timeout {timeout} s), rank killed",
     "heartbeat_missing": "monitor: no heartbeat for {timeout} s, rank killed",
@@ -46,10 +47,15 @@ _STEPS = {
     "requeued": "Slurm: job requeued",
     "oom_killed": "kernel: killed for memory",
     "load_failed": "checkpoint could not be loaded",
+    "collective_timeout": "a collective timed out",
+    "loader_killed": "a signal ended a worker of the data loader",
     "planned_exit": "stopped on purpose",
     "training_done": "training done",
     "launcher_exit": "launcher ended",
 }
+
+#: Printed more than once for one thing that happened: to standard output and error, or by several handlers.
+_ONCE = frozenset({"simulated_fault", "signal_received", "loader_killed"})
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,8 @@ class Report:
         files: names of what was read, in order.
         bytes_read: after decompression.
         notes: what could not be read, and what was left out.
-        job: the cycles; None if no line was recognised.
-        verdict: None if no line was recognised.
+        job: the cycles; None if nothing was recognised.
+        verdict: None if nothing was recognised.
     """
 
     files: tuple[str, ...]
@@ -72,13 +78,14 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing to report, 1 something to report, 3 no line was recognised."""
+        """0 nothing to report, 1 something to report, 3 nothing recognised."""
         if self.verdict is None:
             return EXIT_NOT_MEASURED
         feature = self.verdict.fault_tolerance
         quiet = (
             self.verdict.outcome in ("finished", "stopped_on_purpose")
             and self.verdict.cause is None
+            and not self.verdict.restarted_from_scratch
             and not (feature.configured and feature.state == "inactive")
         )
         return EXIT_NOTHING if quiet else EXIT_FINDINGS
@@ -140,23 +147,36 @@ def timeline(job: Job) -> list[dict[str, Any]]:
     """What happened, in order: faults, restarts, resumes and the end."""
     steps = []
     for cycle in job.cycles:
-        edges = {id(event) for event in (*cycle.iterations[:1], *cycle.iterations[-1:])}
-        for event in cycle.events:
-            if event.kind in _STEPS or id(event) in edges:
-                steps.append(
-                    {
-                        "at": _iso(event.time),
-                        "not_before": _iso(event.near),
-                        "run": cycle.run,
-                        "cycle": cycle.index,
-                        "what": _STEPS.get(event.kind, "iteration {iteration}").format_map(_Words(event)),
-                        "rank": None if event.kind == "worker_failed" else job.rank(event, cycle),
-                        "node": job.node(event, cycle),
-                        "file": event.file,
-                        "line": event.line,
-                    }
-                )
+        for event in _notable(cycle):
+            steps.append(
+                {
+                    "at": _iso(event.time),
+                    "not_before": _iso(event.near),
+                    "run": cycle.run,
+                    "cycle": cycle.index,
+                    "what": _STEPS.get(event.kind, "iteration {iteration}").format_map(_Words(event)),
+                    "rank": None if event.kind == "worker_failed" else job.rank(event, cycle),
+                    "node": job.node(event, cycle),
+                    "file": event.file,
+                    "line": event.line,
+                }
+            )
     return steps
+
+
+def _notable(cycle: Cycle) -> Iterator[Event]:
+    """The events that are steps of the timeline, each thing that happened once."""
+    edges = {id(event) for event in (*cycle.iterations[:1], *cycle.iterations[-1:])}
+    beginning_told = bool(cycle.of("loaded", "from_scratch"))
+    told: set[tuple[str, ...]] = set()
+    for event in cycle.events:
+        once = (event.kind, *event.fields.values())
+        if once in told or (event.kind == "loop_started" and beginning_told):
+            continue
+        if event.kind in _ONCE:
+            told.add(once)
+        if event.kind in _STEPS or id(event) in edges:
+            yield event
 
 
 class _Words(dict):  # type: ignore[type-arg]
@@ -276,7 +296,7 @@ def _feature(verdict: Verdict) -> dict[str, Any]:
 def _text(report: Report, job: Job, verdict: Verdict) -> list[str]:
     lines = [_headline(verdict)]
     if verdict.restarted_from_scratch:
-        lines.append("!! A restart began from RANDOM WEIGHTS although a checkpoint had been saved.")
+        lines.append("!! A restart began at ITERATION 0, from the first weights, although a checkpoint had been saved.")
     cause = verdict.cause
     if cause:
         who = f"rank {cause.rank}" if cause.rank is not None else ""
@@ -321,6 +341,12 @@ def _life(run: int, cycle: int) -> str:
     return f"run {run} cycle {cycle}" if run else f"cycle {cycle}"
 
 
+def _beginning(iteration: int | None) -> str:
+    if iteration is None:
+        return "start not in these logs"
+    return f"resumed from {iteration}" if iteration else "started at iteration 0"
+
+
 def _progress(verdict: Verdict) -> str:
     def told(number: int | None) -> str:
         return "not in these logs" if number is None else str(number)
@@ -328,7 +354,7 @@ def _progress(verdict: Verdict) -> str:
     target = f" of {verdict.train_iters}" if verdict.train_iters else ""
     return (
         f"where:   last iteration {told(verdict.last_iteration)}{target}, "
-        f"last saved {told(verdict.last_saved_iteration)}, resumed from {told(verdict.resumed_from)}, "
+        f"last saved {told(verdict.last_saved_iteration)}, {_beginning(verdict.resumed_from)}, "
         f"lost {told(verdict.lost_iterations)}"
     )
 
@@ -355,7 +381,8 @@ def _action_text(verdict: Verdict) -> list[str]:
         answer = "nothing"
     lines = [f"next:    {answer}. {action.reason}"]
     if action.first:
-        lines.append(f"  first: {action.first}")
+        when = "before the next run" if verdict.outcome == "finished" else "first"
+        lines.append(f"  {when}: {action.first}")
     if action.exclude_nodes:
         lines.append(f"  leave out: {', '.join(action.exclude_nodes)}")
     if action.command:
@@ -373,7 +400,7 @@ def _incident_text(incident: Incident) -> str:
     measured = ", ".join(f"{phases[name]} {value:.1f} s" for name, value in seconds.items())
     end = "recovered" if incident.recovered else "not recovered"
     if incident.recovered and incident.resumed_from is not None:
-        end += f" from iteration {incident.resumed_from}"
+        end += f" from iteration {incident.resumed_from}" if incident.resumed_from else ", started at iteration 0"
         if incident.lost_iterations is not None:
             end += f", {incident.lost_iterations} lost"
     section = f" in '{incident.cause.section}'" if incident.cause.section else ""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -20,10 +21,28 @@ RECOGNISED_BY = frozenset(
     "slurm_signalled".split()
 )
 
+#: Kinds that rank 0 prints, which tells of saves; the last rank tells of iterations.
+_RANK_0 = ("ft_initializing", "loop_started", "saving", "saved", "loaded", "from_scratch")
 _LOGS_END = (
     "The logs end while the job runs: it still runs, was killed from outside without a word, "
     "or the logs are incomplete."
 )
+_LOAD = (
+    "Set checkpoint.load to the folder of checkpoint.save, and look at what the newest checkpoint is before "
+    "resubmitting: the restart threw the saved work away."
+)
+_TURN_ON = (
+    "(check_launch.py job.sbatch train.py; references/fault-tolerance.md); without it the next hang takes the whole "
+    "allocation again."
+)
+_ADD_WARMUP = "Add warmup to --ft-rank-section-timeouts (setup:600,step:180,checkpointing:420,warmup:600)."
+_ADD_RESTARTS = "Give ft_launcher --max-restarts=3: with 0, its default, a detected failure ends the job."
+_ADD_NODE = (
+    "Add a spare node (--nnodes=MIN:MAX) or a launcher that replaces a lost one: a restart waits until enough nodes "
+    "have joined."
+)
+#: Causes that fault tolerance would have detected or restarted after.
+_RESTARTABLE = frozenset({"hang-in-section", "hang-out-of-section", "collective-timeout", "rank-killed", "node-lost"})
 _UNSEEN_HANG = (
     "No iteration was complete since the start: it may have hung in the first one, "
     "which is not detected without a 'warmup' section."
@@ -161,7 +180,10 @@ def judge(job: Job) -> Verdict:
     stop = last.first("no_progress_stop") or next(
         (e for e in last.of("launcher_exit") if e.fields.get("reason") == "no_progress"), None
     )
-    if stop:
+    if stop and cause and cause.id == "checkpoint-load-failed":
+        why = f"{cause.why} Restarts failed at it again, so NVRx gave up."
+        cause = replace(cause, why=why, evidence=(*cause.evidence, stop))
+    elif stop:
         why = "Restarts did not get past the last checkpoint, so NVRx gave up."
         if cause:
             why += f" The last cycle ended by {cause.id}: {cause.why}"
@@ -178,9 +200,13 @@ def judge(job: Job) -> Verdict:
         cause, recovered = Cause("unknown", last.events[-1], _LOGS_END), False
     if outcome == "cut_off" and cause and _unseen_hang(last, feature):
         cause = replace(cause, why=f"{cause.why} {_UNSEEN_HANG}")
+    waited = _seconds_in_rendezvous(last)
+    if outcome == "cut_off" and cause and waited is not None:
+        why = f"{cause.why} The restart never came up: {waited:.0f} s in the rendezvous until the job was ended."
+        cause = replace(cause, why=why)
     iterations = [c.last_iteration for c in job.cycles if c.last_iteration is not None]
     saved = next((event.number("iteration") for event in reversed(job.all("saved"))), None)
-    resumed = [c.resumed_from for c in job.cycles if c.resumed_from is not None]
+    resumed = [c.resumed_from for c in job.cycles if c.resumed_from is not None or c.iterations]
     target = [event.number("train_iters") for event in job.all("iteration")]
     verdict = Verdict(
         outcome=outcome,
@@ -195,7 +221,7 @@ def judge(job: Job) -> Verdict:
         resumed_from=resumed[-1] if resumed else None,
         lost_iterations=_lost(job, outcome, saved),
         train_iters=target[-1] if target else None,
-        restarted_from_scratch=any(incident.from_scratch for incident in incidents),
+        restarted_from_scratch=any(_from_scratch(job, position) for position in range(1, len(job.cycles))),
         action=Action(None, ""),
         incidents=incidents,
         fault_tolerance=feature,
@@ -209,22 +235,45 @@ def _unseen_hang(last: Cycle, feature: FaultTolerance) -> bool:
     return not watched and bool(last.of("loop_started")) and not last.iterations
 
 
+def _seconds_in_rendezvous(last: Cycle) -> float | None:
+    """How long the last restart waited for nodes until the job was ended; None if it came up or nothing ended it."""
+    began = next((e.time for e in reversed(last.of("restarting")) if e.time), None)
+    ended = last.of("time_limit", "preempted", "slurm_signalled", "launcher_signalled")
+    end = next((e.time for e in ended if e.time), None)
+    return (end - began).total_seconds() if began and end and end > began else None
+
+
 def _incidents(job: Job) -> list[Incident]:
     found = []
-    saved: int | None = None
     for position, cycle in enumerate(job.cycles):
-        saved = max([saved or 0, *(e.number("iteration") or 0 for e in cycle.of("saved"))]) or None
         following = job.cycles[position + 1] if position + 1 < len(job.cycles) else None
         cause = causes.find(job, cycle)
         if cause is None and following and following.run == cycle.run:
             cause = Cause("unknown", following.events[0], "The ranks were started again; these logs do not show why.")
         if cause is None or (cycle.of("planned_exit") and cause.id in ("cancelled", "unknown")):
             continue
-        found.append(_incident(cycle, cause, following, saved))
+        found.append(_incident(cycle, cause, following, following is not None and _from_scratch(job, position + 1)))
     return found
 
 
-def _incident(cycle: Cycle, cause: Cause, following: Cycle | None, saved: int | None) -> Incident:
+def _from_scratch(job: Job, position: int) -> bool:
+    """The cycle began at iteration 0 although a checkpoint had been saved.
+
+    Without a line that tells where it began: its first iteration comes before every one saved so far, in a job whose
+    first cycle began at 0.
+    """
+    before, cycle = job.cycles[:position], job.cycles[position]
+    saved = [event.number("iteration") or 0 for earlier in before for event in earlier.of("saved")]
+    if not any(saved):
+        return False
+    if cycle.resumed_from is not None:
+        return cycle.resumed_from == 0
+    begun = [event.number("iteration") or 0 for earlier in before for event in earlier.of("saving")]
+    first = cycle.iterations[0].number("iteration") if cycle.iterations else None
+    return first is not None and before[0].resumed_from == 0 and first <= min(saved + begun)
+
+
+def _incident(cycle: Cycle, cause: Cause, following: Cycle | None, from_scratch: bool) -> Incident:
     detected = _detected_at(cycle, cause)
     elapsed = [e for e in cycle.of("overdue") if e.time]
     fault_at = min((_ago(e) for e in elapsed), default=None) if cause.id.startswith(("hang", "learned")) else None
@@ -241,7 +290,7 @@ def _incident(cycle: Cycle, cause: Cause, following: Cycle | None, saved: int | 
         resumed_from=resumed_from,
         lost_iterations=lost,
         recovered=bool(following.iterations or following.of("training_done")),
-        from_scratch=resumed_from == 0 and bool(saved),
+        from_scratch=from_scratch,
     )
 
 
@@ -266,6 +315,8 @@ def _lost(job: Job, outcome: str, saved: int | None) -> int | None:
         return None
     lost, reached = 0, None
     for cycle in job.cycles:
+        if cycle.resumed_from is None and cycle.iterations and reached is not None:
+            return None
         if cycle.resumed_from is not None and reached is not None:
             lost += max(reached - cycle.resumed_from, 0)
         if cycle.resumed_from is not None or cycle.events_of_training:
@@ -273,7 +324,7 @@ def _lost(job: Job, outcome: str, saved: int | None) -> int | None:
             if reached is None:
                 return None
     if outcome not in ("finished", "stopped_on_purpose"):
-        if reached is None:
+        if reached is None or not job.all(*_RANK_0):
             return None
         lost += max(reached - (saved or job.cycles[-1].resumed_from or 0), 0)
     return lost
@@ -320,9 +371,9 @@ def _outcome(job: Job, last: Cycle) -> tuple[str, Event | None]:
 def _ended_with_zero(last: Cycle, event: Event) -> tuple[str, Event]:
     """Every rank exited with 0 and nothing says that training is done: compare with the target."""
     target = [e.number("train_iters") for e in last.iterations]
-    if target and last.last_iteration is not None and last.last_iteration < (target[-1] or 0):
-        return "unknown", event
-    return "finished", event
+    if target and last.last_iteration is not None and last.last_iteration >= (target[-1] or 0):
+        return "finished", event
+    return "unknown", event
 
 
 def fault_tolerance(job: Job) -> FaultTolerance:
@@ -400,6 +451,11 @@ _ADVICE: dict[str, tuple[bool | None, str, str]] = {
         "A hang often does not come back; if it does at the same place, it is the program.",
         "",
     ),
+    "collective-timeout": (
+        True,
+        "A hang often does not come back; if it does at the same collective, it is the program or the network.",
+        "",
+    ),
     "rank-killed": (True, "A killed process is no reason not to go on.", ""),
     "rank-exception": (None, "Whether it happens again depends on the exception.", "Read the exception."),
     "rank-exited-zero": (
@@ -411,8 +467,9 @@ _ADVICE: dict[str, tuple[bool | None, str, str]] = {
     "heartbeat-timeout-without-heartbeats": (
         False,
         "The same command is killed after the same time again.",
-        "Remove --ft-initial-rank-heartbeat-timeout and --ft-rank-heartbeat-timeout (and the same keys in the YAML "
-        "file or the plugin); use --ft-rank-section-timeouts.",
+        "Remove --ft-initial-rank-heartbeat-timeout and --ft-rank-heartbeat-timeout from the command line or the YAML "
+        "file; with FaultTolerancePlugin pass None for both (left out they are 1800 and 300). Use "
+        "--ft-rank-section-timeouts.",
     ),
     "calc-timeouts-without-sections": (
         False,
@@ -428,7 +485,7 @@ _ADVICE: dict[str, tuple[bool | None, str, str]] = {
     "learned-timeout-too-small": (
         False,
         "Every start is killed by the same learned timeout.",
-        "Delete the file with the learned timeouts.",
+        "Move the file with the learned timeouts aside (ask the owner of the run).",
     ),
     "no-progress": (
         False,
@@ -446,16 +503,40 @@ _ADVICE: dict[str, tuple[bool | None, str, str]] = {
     ),
     "checkpoint-load-failed": (
         False,
-        "The same checkpoint fails again.",
-        "Resume from an older one (checkpoint.ckpt_step), or repair the path.",
+        "As it is, the same checkpoint fails again.",
+        "See from the evidence whether the settings differ from those of the save or the checkpoint is damaged; if it "
+        "is damaged, resume from an older one (checkpoint.ckpt_step).",
     ),
     "unknown": (None, "These logs do not tell why it ended.", ""),
 }
 
 
+#: A line that shows a cause -> what is wiser in its case
+_ADVICE_FOR_LINE: dict[str, tuple[bool | None, str, str]] = {
+    "log.bridge.checkpoint-exit-on-missing": (
+        False,
+        "No checkpoint was found, and the next start finds none either.",
+        "Set checkpoint.load to the folder that holds the checkpoints, or let a first run begin without one "
+        "(checkpoint.exit_on_missing_checkpoint=false).",
+    ),
+    "log.nvrx.monitor-stopped": (
+        None,
+        "Somebody or something stopped the job; these logs do not say why.",
+        "To stop it in order, signal ft_launcher alone (kill -TERM with its pid), not its process group or the whole "
+        "Slurm step: that stops the rank monitors too, and the ranks then fail when they report to them.",
+    ),
+    "log.torch.loader-worker-killed": (
+        None,
+        "Somebody or something stopped the job; these logs do not say why.",
+        "Set train.exit_signal_handler_for_dataloader=true: without it the signal ends the data loader's workers, and "
+        "the ranks fail before they have saved.",
+    ),
+}
+
+
 def _action(job: Job, verdict: Verdict) -> Action:
     if verdict.outcome == "finished":
-        return Action(False, "Training is complete.")
+        return Action(False, "Training is complete.", first=_LOAD if verdict.restarted_from_scratch else "")
     if verdict.outcome == "stopped_on_purpose" and (verdict.cause is None or verdict.recovered):
         left = None
         if verdict.train_iters and verdict.last_iteration is not None:
@@ -463,29 +544,49 @@ def _action(job: Job, verdict: Verdict) -> Action:
         return Action(
             left,
             "It stopped as asked" + (", before the last iteration." if left else "."),
+            first=_LOAD if verdict.restarted_from_scratch else "",
             command=_start_again(job, ()) if left else "",
         )
     cause = verdict.cause
     if cause is None:
         return Action(None, "These logs do not tell how it ended.")
-    resubmit, reason, first = _ADVICE[cause.id]
+    shown_by = [event.signature.fact for event in (cause.event, *cause.evidence)]
+    resubmit, reason, first = next((_ADVICE_FOR_LINE[f] for f in shown_by if f in _ADVICE_FOR_LINE), _ADVICE[cause.id])
     nodes = (cause.node,) if cause.id == "node-lost" and cause.node else ()
     refused = [e.fields["reason"] for e in job.cycles[-1].of("launcher_exit") if "reason" in e.fields]
     if refused and resubmit is not False:
         resubmit, reason = False, f"NVRx decided that the job must not be restarted ({refused[0]})."
     if verdict.restarted_from_scratch:
         resubmit = False
-        first = "Set checkpoint.load to the folder of checkpoint.save: the restart threw the saved work away. " + first
+        first = f"{_LOAD} {first}"
     if verdict.restarts_exhausted and job.max_restarts == 0 and resubmit:
-        first = "Give ft_launcher --max-restarts=3: with 0, its default, a detected failure ends the job."
+        first = _ADD_RESTARTS
+    first = " ".join([first.strip(), *_further(job, verdict)]).strip()
     command = _start_again(job, nodes) if resubmit else ""
     if cause.id == "learned-timeout-too-small":
-        command = f"rm {job.all('ft_timeouts_loaded')[-1].fields['path']}"
-    return Action(resubmit, reason, nodes, first.strip(), command)
+        path = job.all("ft_timeouts_loaded")[-1].fields["path"]
+        command = f"mv {shlex.quote(path)} {shlex.quote(path + '.old')}"
+    return Action(resubmit, reason, nodes, first, command)
+
+
+def _further(job: Job, verdict: Verdict) -> list[str]:
+    """What the logs advise besides the cause's own advice."""
+    cause, feature, last = verdict.cause, verdict.fault_tolerance, job.cycles[-1]
+    advice = []
+    if verdict.outcome == "cut_off" and _unseen_hang(last, feature):
+        advice.append(_ADD_WARMUP)
+    if verdict.outcome == "cut_off" and _seconds_in_rendezvous(last) is not None:
+        advice.append(_ADD_NODE)
+    if cause and (cause.id in _RESTARTABLE or cause.idle_seconds) and not job.all("overdue"):
+        if feature.state == "inactive":
+            advice.append(f"Turn fault tolerance on {_TURN_ON}")
+        elif feature.state == "unknown" and not feature.configured:
+            advice.append(f"See that fault tolerance is on {_TURN_ON}")
+    return advice
 
 
 def _start_again(job: Job, nodes: tuple[str, ...]) -> str:
     if job.all("slurm_signalled", "time_limit", "preempted", "requeued", "job_node_lost", "node_lost", "step_killed"):
-        exclude = f"--exclude={','.join(nodes)} " if nodes else ""
+        exclude = f"--exclude={shlex.quote(','.join(nodes))} " if nodes else ""
         return f"sbatch {exclude}YOUR_SCRIPT"
     return ""

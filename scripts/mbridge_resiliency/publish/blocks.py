@@ -16,6 +16,13 @@ from .markdown import answer, code, seconds, table, value
 
 BLOCKS: dict[str, Callable[[], str]] = {}
 
+#: Distribution -> its name in prose.
+NAMES = {
+    "megatron-bridge": "Megatron Bridge",
+    "megatron-core": "megatron-core",
+    "nvidia-resiliency-ext": "NVRx",
+    "nemo-run": "NeMo-Run",
+}
 BRIDGE_FACTS = "bridge_ft.yaml"
 LAUNCHER_FACTS = "nvrx_launcher.yaml"
 LOG_FACTS = "log_lines.yaml"
@@ -53,7 +60,7 @@ PLUGIN_FIELDS: Mapping[str, str] = {
     "enable_ft_package": "keep",
     "num_in_job_restarts": "keep, or more",
     "num_job_retries_on_failure": "0, or write the flag file: a finished job is requeued too",
-    "calc_ft_timeouts": "no effect with script_args_converter_fn; fails without sections",
+    "calc_ft_timeouts": "with script_args_converter_fn only what the function returns counts; fails without sections",
     "initial_rank_heartbeat_timeout": "None: Bridge sends no heartbeats",
     "rank_heartbeat_timeout": "None: Bridge sends no heartbeats",
     "script_args_converter_fn": "a function that creates the `ft` object",
@@ -112,31 +119,47 @@ def _slowest(group: Sequence[results.Result]) -> str:
         if (timeout := result["configured"]["timeout"]) is not None
         and result["measured"]["detection_seconds"] is not None
     ]
-    return f"; every hang was noticed at most {max(late):.1f} s after its timeout" if late else ""
+    return f"; every hang was noticed at most {max(0.0, *late):.1f} s after its timeout" if late else ""
 
 
 @block("drill-results")
 def drill_results() -> str:
-    """Every drill: configured and measured seconds, lost iterations, and whether the final weights are the same."""
-    header = (
-        "drill", "NVRx", "noticed by", "timeout (s)", "detection (s)", "restart (s)", "resume (s)", "lost iterations",
-        "final weights equal", "passed",
-    )  # fmt: skip
-    return table(header, (_drill_row(result) for result in results.drills()))
+    """What a restart costs: the drills of the newest NVRx that measured one. BENCHMARK.md has every drill."""
+    measured = [
+        result
+        for result in results.drills()
+        if result["versions"][NVRX] == NVRX_VERSIONS[0] and result["measured"]["restart_seconds"] is not None
+    ]
+    header = ("drill", *DRILL_COLUMNS)
+    rows = ((code(result["drill"]), *_drill_cells(result)) for result in measured)
+    return f"{table(header, rows)}\n\nNVRx {NVRX_VERSIONS[0]}. Every drill: [BENCHMARK.md](../BENCHMARK.md)."
 
 
-def _drill_row(result: results.Result) -> tuple[str, ...]:
+def every_drill() -> str:
+    """Every drill, also those that have nothing to restart, and whether it showed what it must."""
+    header = ("drill", "NVRx", *DRILL_COLUMNS, "passed")
+    rows = (
+        (code(result["drill"]), result["versions"][NVRX], *_drill_cells(result), answer(result["passed"]))
+        for result in results.drills()
+    )
+    return table(header, rows)
+
+
+DRILL_COLUMNS = (
+    "noticed by", "timeout (s)", "detection (s)", "restart (s)", "resume (s)", "lost iterations", "final weights equal",
+)  # fmt: skip
+
+
+def _drill_cells(result: results.Result) -> tuple[str, ...]:
+    """One cell for each of DRILL_COLUMNS."""
     measured = result["measured"]
     lost = result["lost_iterations"]
     return (
-        code(result["drill"]),
-        result["versions"][NVRX],
         measured["detected_by"] or "-",
         seconds(result["configured"]["timeout"]),
         *(seconds(measured[name]) for name in ("detection_seconds", "restart_seconds", "resume_seconds")),
         "-" if lost is None else str(lost),
         answer(result["final_state_equal"]),
-        answer(result["passed"]),
     )
 
 
@@ -222,7 +245,7 @@ def exit_codes() -> str:
 
 
 def _sentence(fact: Fact) -> str:
-    versions = ", ".join(f"{package} {versions}" for package, versions in fact.holds.items())
+    versions = ", ".join(f"{NAMES[package]} {versions}" for package, versions in fact.holds.items())
     return f"{fact.says['means']} ({versions})" if versions else str(fact.says["means"])
 
 

@@ -10,7 +10,7 @@ from typing import Sequence
 
 from .. import cli
 from ..upstream import guides
-from . import benchmark, card, pages, vendor_differences
+from . import benchmark, card, compatibility, pages, vendor_differences
 from .results import ROOT
 
 
@@ -22,6 +22,7 @@ def generated() -> dict[str, str]:
     files = {name: pages.fill(text, name) for name, text in files.items()}
     files["references/launch-rules.md"] = page.render()
     files["references/code-anchors.md"] = guides.render()
+    files["references/compatibility.md"] = compatibility.render()
     files["references/vendor-differences.md"] = vendor_differences.render()
     files["card.yaml"] = card.render()
     files["BENCHMARK.md"] = benchmark.render()
@@ -32,8 +33,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command. Returns its exit code."""
     parser = argparse.ArgumentParser(
         prog="publish.py",
-        description="Write card.yaml, BENCHMARK.md, the generated pages and the generated parts of the others from facts "
-        "and committed results.",
+        description="Write card.yaml, BENCHMARK.md, the generated pages and the generated parts of the others from "
+        "facts and committed results.",
         epilog="Exit code 0: everything is as it must be; 1 with --check: something is not.",
     )
     parser.add_argument("--check", action="store_true", help="write nothing; print what differs")

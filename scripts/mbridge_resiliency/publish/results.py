@@ -41,6 +41,11 @@ def measured() -> Sequence[Result]:
     return [*drills(), *gpu()]
 
 
+def name(result: Result) -> str:
+    """drill:NAME or gpu:CASE."""
+    return f"drill:{result['drill']}" if "drill" in result else f"gpu:{result['case']}"
+
+
 def _read(folder: str) -> Iterator[Result]:
     for path in sorted((RESULTS / folder).rglob("*.json")):
         yield {**json.loads(path.read_text(encoding="utf-8")), "file": path.relative_to(ROOT).as_posix()}

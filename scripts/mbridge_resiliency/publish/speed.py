@@ -14,10 +14,12 @@ import tempfile
 import time
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Sequence
+from typing import Iterable, Sequence
 
 from .. import __version__, cli
 from ..drills.result import machine
+from ..upstream import matrix, wheels
+from . import verified
 from .results import RESULTS, ROOT
 
 SCHEMA_VERSION = 1
@@ -25,6 +27,7 @@ SCRIPTS = ROOT / "scripts"
 LAUNCH_SCRIPT = ROOT / "examples" / "fault-tolerance" / "job.sbatch"
 REPEATS = 15
 LOG_MEGABYTES = 200
+READ_WHEELS = "import sys, zipfile\nfor path in sys.argv[1:]: zipfile.ZipFile(path).testzip()"
 RANKS = 8
 
 
@@ -83,6 +86,35 @@ def check_logs(log: Path) -> dict[str, object]:
     }
 
 
+def check_upstream() -> list[dict[str, object]]:
+    """One release, and the whole matrix: warm, and without anything kept of earlier runs; beside reading the wheels."""
+    one = matrix.packages_of("megatron-bridge", verified.newest("megatron-bridge"))
+    every = {pair for packages in matrix.table()["releases"] for pair in packages.items()}
+    script = [sys.executable, str(SCRIPTS / "check_upstream.py")]
+    name = f"megatron-bridge=={one['megatron-bridge']}"
+    rows = [
+        _upstream(f"check_upstream.py on {name}", [*script, "--release", name], one.items()),
+        _upstream("check_upstream.py on the whole matrix", [*script, "--matrix"], every),
+    ]
+    with tempfile.TemporaryDirectory() as fresh:
+        (Path(fresh) / "wheels").symlink_to(wheels.wheels_dir())
+        forget = ["sh", "-c", 'rm -rf "$0/upstream"; MBRIDGE_RESILIENCY_CACHE="$0" exec "$@"', fresh]
+        rows.append(_upstream("the same for the first time", [*forget, *script, "--matrix"], every))
+    return rows
+
+
+def _upstream(what: str, checking: Sequence[str], packages: Iterable[tuple[str, str]]) -> dict[str, object]:
+    paths = [wheels.wheel(name, str(version)).origin for name, version in sorted(packages)]
+    read = [sys.executable, "-c", READ_WHEELS, *paths]
+    checked, unpacked = _alternate(checking, read, 3)
+    return {
+        "what": what,
+        "measured": f"{checked:.2f} s",
+        "against": f"unpacking its {len(paths)} wheels: {unpacked:.2f} s",
+        "ratio": round(checked / unpacked, 2),
+    }
+
+
 def _alternate(first: Sequence[str], second: Sequence[str], repeats: int) -> tuple[float, float]:
     """Median seconds of two commands run in turn, after one run of each that does not count."""
     taken: tuple[list[float], list[float]] = ([], [])
@@ -108,7 +140,10 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "job.log"
         write_log(log, options.megabytes)
-        measured = [check_launch(), check_logs(log)]
+        try:
+            measured = [check_launch(), check_logs(log), *check_upstream()]
+        except wheels.NotThere as error:
+            raise cli.InputError(str(error)) from None
     result = {
         "schema_version": SCHEMA_VERSION,
         "benchmark": "checkers",

@@ -29,14 +29,17 @@ class Answer:
 
 
 def holds(file: File | None = None, line: int = 0) -> Answer:
-    """It stands there."""
-    return Answer(HOLDS, f"{file}:{line}" if file else "")
+    """It stands there; without a line, it is the whole file that says so."""
+    return Answer(HOLDS, _place(file, line))
 
 
 def differs(what: str, claimed: object, found: object, file: File | None = None, line: int = 0) -> Answer:
     """It is there, and is not what is claimed. what: the thing that both values are of."""
-    place = f"{file}:{line}" if file else ""
-    return Answer(DIFFERS, place, f"{what} {shown(claimed)}", f"{what} {shown(found)}")
+    return Answer(DIFFERS, _place(file, line), f"{what} {shown(claimed)}", f"{what} {shown(found)}")
+
+
+def _place(file: File | None, line: int) -> str:
+    return "" if file is None else f"{file}:{line}" if line else str(file)
 
 
 def gone(what: str, name: str, near: Iterable[str] = ()) -> Answer:

@@ -18,7 +18,7 @@ from .. import facts as fact_store
 from ..cli import EXIT_FINDINGS, EXIT_NOT_MEASURED, EXIT_NOTHING, InputError
 from ..facts import Fact
 from . import compare, guides, matrix, verify, wheels
-from .sources import INSTALLED_ONLY, KNOWN, Package, Release, checkout, environment
+from .sources import INSTALLED_ONLY, KNOWN, UNKNOWN_VERSION, Package, Release, checkout, environment
 from .verify import Verdict
 
 SCHEMA_VERSION = 1
@@ -188,8 +188,10 @@ def _unverified(release: Release) -> list[str]:
     """Versions that are newer than, or between, the releases of the matrix."""
     notes = []
     for name, version in release.versions().items():
-        known = sorted({str(row[name]) for row in matrix.table()["releases"] if name in row}, key=Version)
-        if known and version not in known:
+        known = _verified(name)
+        if version == UNKNOWN_VERSION:
+            notes.append(f"The version of {name} cannot be told, so that few facts claim it: name a tag, DIR@TAG.")
+        elif known and version not in known:
             try:
                 newer = Version(version) > Version(known[-1])
             except InvalidVersion:
@@ -197,6 +199,22 @@ def _unverified(release: Release) -> list[str]:
             what = f"newer than the newest verified release ({known[-1]})" if newer else "not a verified release"
             notes.append(f"{name} {version} is {what}; verified: {', '.join(known)}.")
     return notes
+
+
+def _verified(name: str) -> list[str]:
+    """The versions of a package in the matrix, oldest first."""
+    return sorted({str(row[name]) for row in matrix.table()["releases"] if name in row}, key=Version)
+
+
+def _older(release: Release) -> list[str]:
+    """For each package that is older than the newest verified version, how to see what has changed since."""
+    lines = []
+    for name, version in release.versions().items():
+        known = _verified(name)
+        if version in known[:-1]:
+            ask = f"--since {name}=={version} --until {name}=={known[-1]} --download"
+            lines.append(f"{name} {known[-1]} is verified, too; what has changed until then: {ask}")
+    return lines
 
 
 def _absent(release: Release, facts: Sequence[Fact]) -> Counter[str]:
@@ -229,41 +247,78 @@ def _touched(by_id: dict[str, Fact], verdicts: Sequence[Verdict]) -> list[str]:
     return sorted(set(pages))
 
 
-def _block(verdict: Verdict, pages: Sequence[str] = (), releases: Sequence[str] = ()) -> list[str]:
+def _block(verdict: Verdict, fact: Fact, releases: Sequence[str] = ()) -> list[str]:
     words = {verify.COULD_NOT_TELL: "could not tell"}.get(verdict.verdict, verdict.verdict)
     where = f" in {', '.join(releases)}" if releases else ""
     lines = [f"{verdict.fact}: {words}{where}{f' ({verdict.place})' if verdict.place else ''}"]
-    for label, value in (("claimed", verdict.claimed), ("found", verdict.found), ("because", verdict.reason)):
-        if value:
-            lines.append(f"  {label}: {value}")
-    if pages:
-        lines.append(f"  stated in: {', '.join(pages)}")
-    return lines
+    said = [("claimed", verdict.claimed), ("found", verdict.found), ("because", verdict.reason)]
+    if fact.kind == "upstream_bug":
+        said += [("symptom", fact.says["symptom"]), ("way round", fact.says["way_round"])]
+    if _failed(verdict):
+        said.append(("stated in", ", ".join(guides.pages_of(fact))))
+    return lines + [f"  {label}: {value}" for label, value in said if value]
 
 
 def _as_text(options: argparse.Namespace, release: Release, facts: Sequence[Fact], verdicts: Sequence[Verdict]) -> str:
     by_id = {fact.id: fact for fact in facts}
-    lines = [f"{package} ({package.origin})" for package in release.packages.values()]
-    lines += [f"{name}: {why}" for name, why in release.missing.items()]
-    lines += _unverified(release)
-    shown = [v for v in verdicts if v.claims and (options.all or _failed(v))]
+    lines = [*_found(release), *_unverified(release)]
+    claimed = [v for v in verdicts if v.claims]
+    shown = [v for v in claimed if options.all or _failed(v)]
     lines.append("")
     for verdict in shown[: None if options.all else MOST_IN_TEXT]:
-        lines += _block(verdict, guides.pages_of(by_id[verdict.fact]) if _failed(verdict) else ())
+        lines += _block(verdict, by_id[verdict.fact])
     if len(shown) > MOST_IN_TEXT and not options.all:
         lines.append(f"... and {len(shown) - MOST_IN_TEXT} more; --all or --format json prints them.")
     lines += [f"{v.fact}: holds here, and does not claim it ({v.place})" for v in _unclaimed(verdicts)]
     lines += [""] if shown else []
-    lines.append(_summary([v for v in verdicts if v.claims]))
+    lines.append(_summary(claimed))
+    lines += _not_checked(release, facts)
+    return "\n".join([*lines, *_next(options, by_id, claimed), *(_older(release) if claimed else ())])
+
+
+def _found(release: Release) -> list[str]:
+    """Packages and versions, those of one place together, and what is missing."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for package in release.packages.values():
+        places[package.origin].append(str(package))
+    lines = [f"{', '.join(packages)}\n  in {origin}" for origin, packages in places.items()]
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for name, why in release.missing.items():
+        reasons[why].append(name)
+    return [*lines, *(f"{', '.join(names)}: {why}" for why, names in reasons.items())]
+
+
+def _not_checked(release: Release, facts: Sequence[Fact]) -> list[str]:
+    lines = []
+    other = sum(verify.about(fact, release) and not verify.claims_release(fact, release) for fact in facts)
+    if other:
+        lines.append(f"{other} more are about other versions of these packages.")
     absent = _absent(release, facts)
     for why, known in (("the package is not there", True), ("this command does not read the package", False)):
         counts = [f"{n} about {name}" for name, n in sorted(absent.items()) if (name in verify.READ) == known]
         if counts:
             lines.append(f"Not checked, because {why}: {', '.join(counts)}.")
-    touched = _touched(by_id, verdicts)
-    if touched:
-        lines.append(f"Read these with care on your versions: {', '.join(touched)}.")
-    return "\n".join(lines)
+    return lines
+
+
+def _next(options: argparse.Namespace, by_id: Mapping[str, Fact], claimed: Sequence[Verdict]) -> list[str]:
+    """What to do with the answer."""
+    if not claimed:
+        return []
+    failed = [v for v in claimed if _failed(v)]
+    touched = Counter(page for v in failed for page in guides.pages_of(by_id[v.fact]))
+    if failed and touched:
+        pages = ", ".join(f"{page} ({count})" for page, count in sorted(touched.items()))
+        lines = [f"Next: read these with care, they state what does not hold here: {pages}."]
+        lines.append("Where a page and the lines above differ, the lines above are right for your versions.")
+    elif not failed:
+        lines = ["Nothing that the guides say of these versions is contradicted by the source."]
+    else:
+        lines = ["No page rests on what does not hold here."]
+    bugs = [v for v in claimed if v.kind == "upstream_bug" and v.verdict == verify.HOLDS]
+    if bugs and not (options.kind or options.all):
+        lines.append(f"{len(bugs)} known upstream bugs are in these versions; --kind upstream_bug --all lists them.")
+    return lines
 
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
@@ -271,7 +326,8 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
     runs = sum(v.reason.startswith("a run shows it") for v in verdicts)
     return (
         f"{len(verdicts)} facts checked: {counts[verify.HOLDS]} hold, {counts[verify.DIFFERS]} differ, "
-        f"{counts[verify.GONE]} gone, {counts[verify.COULD_NOT_TELL]} could not tell ({runs} of them need a run)."
+        f"{counts[verify.GONE]} gone, {counts[verify.COULD_NOT_TELL]} could not tell"
+        f"{f' (only a run shows {runs} of them)' if runs else ''}."
     )
 
 
@@ -279,7 +335,7 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def _matrix(options: argparse.Namespace, facts: Sequence[Fact]) -> int:
-    rows = matrix.run(facts, options.download, options.outside)
+    rows = matrix.run(facts, options.download, options.outside or bool(options.save))
     data = matrix.as_data(rows, facts) | {"anchors": guides.anchors(facts, rows)}
     if options.save:
         target = Path(options.save)
@@ -306,12 +362,11 @@ def _matrix_text(
     for verdict in shown:
         groups[verdict.fact, verdict.verdict, verdict.claimed, verdict.found, verdict.reason].append(verdict)
     for group in list(groups.values())[: None if options.all else MOST_IN_TEXT]:
-        pages = guides.pages_of(by_id[group[-1].fact]) if _failed(group[-1]) else ()
-        lines += _block(group[-1], pages, [verdict.release for verdict in group])
+        lines += _block(group[-1], by_id[group[-1].fact], [verdict.release for verdict in group])
     if len(groups) > MOST_IN_TEXT and not options.all:
         lines.append(f"... and {len(groups) - MOST_IN_TEXT} more; --all or --format json prints them.")
     elsewhere: dict[str, list[str]] = defaultdict(list)
-    for verdict in _unclaimed(verdicts):
+    for verdict in _unclaimed(verdicts) if options.outside else ():
         elsewhere[verdict.fact].append(verdict.release)
     lines += [f"{fact}: holds in {', '.join(names)}, which it does not claim" for fact, names in elsewhere.items()]
     lines += ["", f"{'release':32}{'holds':>8}{'differs':>9}{'gone':>6}{'could not tell':>16}  read with"]

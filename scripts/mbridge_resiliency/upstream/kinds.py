@@ -12,7 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ..facts import Fact
 from .answers import DIFFERS, GONE, HOLDS, NO_PROOF, Answer, At, differs, gone, holds, other_symbol, unknown
-from .messages import core, find, readings
+from .messages import core, filled, find, readings
 from .parsers import Option, options
 from .sources import Package
 from .symbols import Field, File, Value, same_type, same_value
@@ -205,10 +205,11 @@ def _file(at: At) -> Answer:
         return unknown("the path's last part is all variable")
     messages = at.file.index["messages"]
     named = [m for m in messages if any(_names_file(r, claimed) for text in m["texts"] for r in readings(text))]
-    for message in named:
+    built = [m for m in messages if m["names"] and any(_names_file(text, claimed) for text in filled(at, m))]
+    for message in (*named, *built):
         if at.within(message["place"]):
             return holds(at.file, message["line"])
-    for message in named:
+    for message in (*named, *built):
         return other_symbol(at, message["place"], message["line"])
     return gone("file name", last, (text for m in messages if at.within(m["place"]) for text in m["texts"]))
 
@@ -277,17 +278,14 @@ def _signal(at: At) -> Answer:
 
 def _path(fact: Fact, package: Package) -> Answer:
     path, wanted = fact.says["path"], fact.says.get("exists", True)
-    root = path.split("/")[0] + "/"
     folder = path.endswith("/")
     there = any(name.startswith(path) for name in package.files) if folder else package.has(path)
+    if not there and package.leaves_out(path):
+        return unknown(f"{path} is not part of the built {package.name}; use --checkout")
     if there == wanted:
-        if not there and "/" in path and not any(name.startswith(root) for name in package.files):
-            return unknown(f"{root} is not part of the built {package.name}; use --checkout")
         return Answer(HOLDS, path)
     if there:
         return Answer(DIFFERS, path, f"{path} is not there", f"{path} is there")
-    if "/" in path and not any(name.startswith(root) for name in package.files):
-        return unknown(f"{root} is not part of the built {package.name}; use --checkout")
     return gone("path", path, package.files)
 
 

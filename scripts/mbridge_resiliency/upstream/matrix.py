@@ -20,8 +20,10 @@ from .sources import Release
 from .verify import Verdict
 
 SCHEMA_VERSION = 1
-#: One letter a release in the saved result; "-" where the fact does not claim the release or is not about it.
+#: One letter a release in the saved result, where the fact claims it.
 LETTERS = {verify.HOLDS: "h", verify.DIFFERS: "d", verify.GONE: "g", verify.COULD_NOT_TELL: "?"}
+#: Where it does not: whether it holds all the same, and where it is not about the release's packages.
+UNCLAIMED_HOLDS, UNCLAIMED, NOT_ABOUT = "+", "x", "-"
 
 
 @lru_cache(maxsize=1)
@@ -66,8 +68,8 @@ class Row:
     missing: str = ""
 
     def counts(self) -> Counter[str]:
-        """Verdict -> number of facts."""
-        return Counter(verdict.verdict for verdict in self.verdicts)
+        """Verdict -> number of facts that claim this release."""
+        return Counter(verdict.verdict for verdict in self.verdicts if verdict.claims)
 
 
 def run(facts: Sequence[Fact], download: bool = False, outside: bool = False) -> list[Row]:
@@ -88,19 +90,26 @@ def run(facts: Sequence[Fact], download: bool = False, outside: bool = False) ->
 
 
 def as_data(rows: Sequence[Row], facts: Sequence[Fact]) -> dict[str, Any]:
-    """The result as it is committed: counts, one letter a fact and release, and every verdict that is not "holds"."""
-    by_fact: dict[str, list[str]] = {fact.id: ["-"] * len(rows) for fact in facts}
+    """The result as it is committed: counts, one letter a fact and release, and every claim that does not hold.
+
+    rows: from run with outside=True, so that a feature which a release lacks is told from one nobody looked for.
+    """
+    by_fact: dict[str, list[str]] = {fact.id: [NOT_ABOUT] * len(rows) for fact in facts}
     for column, row in enumerate(rows):
         for verdict in row.verdicts:
-            if verdict.claims:
-                by_fact[verdict.fact][column] = LETTERS[verdict.verdict]
+            by_fact[verdict.fact][column] = _letter(verdict)
     kinds = Counter(fact.kind for fact in facts)
     return {
         "schema_version": SCHEMA_VERSION,
         "tool_version": __version__,
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "facts": {"count": len(facts), "digest": digest(facts), "by_kind": dict(sorted(kinds.items()))},
-        "letters": {letter: verdict for verdict, letter in LETTERS.items()} | {"-": "not claimed there"},
+        "letters": {letter: verdict for verdict, letter in LETTERS.items()}
+        | {
+            UNCLAIMED_HOLDS: "holds, and is not claimed there",
+            UNCLAIMED: "not claimed there, and does not hold",
+            NOT_ABOUT: "about another package",
+        },
         "releases": [
             {
                 "name": row.name,
@@ -112,8 +121,19 @@ def as_data(rows: Sequence[Row], facts: Sequence[Fact]) -> dict[str, Any]:
             for row in rows
         ],
         "verdicts": {fact: "".join(letters) for fact, letters in by_fact.items()},
-        "not_holding": [_entry(verdict) for row in rows for verdict in row.verdicts if verdict.verdict != verify.HOLDS],
+        "not_holding": [
+            _entry(verdict)
+            for row in rows
+            for verdict in row.verdicts
+            if verdict.claims and verdict.verdict != verify.HOLDS
+        ],
     }
+
+
+def _letter(verdict: Verdict) -> str:
+    if verdict.claims:
+        return LETTERS[verdict.verdict]
+    return UNCLAIMED_HOLDS if verdict.verdict == verify.HOLDS else UNCLAIMED
 
 
 def digest(facts: Sequence[Fact]) -> str:

@@ -28,14 +28,18 @@ def readings(text: str) -> Iterator[str]:
 def _contains(at: At, message: Message, loose: re.Pattern[str]) -> bool:
     if any(loose.search(reading) for text in message["texts"] for reading in readings(text)):
         return True
+    return any(loose.search(text) for text in filled(at, message))
+
+
+def filled(at: At, message: Message) -> Iterator[str]:
+    """The message with the constants that it names, where there are any."""
     if not message["names"]:
-        return False
+        return
     values = [at.symbols.value(at.file, name, message["place"]) if name else None for name in message["names"]]
-    if not any(value is not None and value.known for value in values):
-        return False
-    parts = message["texts"][0].split(HOLE)
-    filled = [str(value.value) if value is not None and value.known else HOLE for value in values]
-    return bool(loose.search("".join(a + b for a, b in zip(parts, [*filled, ""]))))
+    if any(value is not None and value.known for value in values):
+        parts = message["texts"][0].split(HOLE)
+        known = [str(value.value) if value is not None and value.known else HOLE for value in values]
+        yield "".join(a + b for a, b in zip(parts, [*known, ""]))
 
 
 def _loose(claimed: str) -> re.Pattern[str]:

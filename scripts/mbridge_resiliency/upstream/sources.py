@@ -33,6 +33,8 @@ KNOWN = {
 }
 #: Read where an environment has it; never downloaded.
 INSTALLED_ONLY = ("torch",)
+#: Of a source tree that does not say its version.
+UNKNOWN_VERSION = "0"
 
 
 class Package:
@@ -71,6 +73,13 @@ class Package:
     def entry_points(self) -> Mapping[str, str]:
         """Console script -> target. Raises FileNotFoundError where nothing was built."""
         raise FileNotFoundError("entry_points.txt")
+
+    def leaves_out(self, path: str) -> bool:
+        """True if a file is of the repository's own parts (examples/, README.md) and none of those is here."""
+        top, separator, _ = path.partition("/")
+        if separator:
+            return not any(name.startswith(f"{top}/") for name in self.files)
+        return not any("/" not in name and not name.endswith((".py", ".pth", ".so")) for name in self.files)
 
     def text(self, path: str) -> str:
         """The file as text; bytes that are no UTF-8 are replaced."""
@@ -146,7 +155,8 @@ class Installed(Package):
         return listed or TreeFiles(self._base).names
 
     def has(self, path: str) -> bool:
-        return (self._base / path).is_file()
+        # Other distributions share the folder, and may be shadowed by a newer copy elsewhere: only what is its own.
+        return path in self.files and (self._base / path).is_file()
 
     def read(self, path: str) -> bytes:
         return (self._base / path).read_bytes()
@@ -260,13 +270,19 @@ class GitFiles(TreeFiles):
 
 
 def _source_version(package: Package) -> str:
-    """The revision where it names a version, else package_info.py, else pyproject.toml; "0" where none says.
+    """The revision where it names a version, else built metadata beside the package, package_info.py or pyproject.toml.
+
+    UNKNOWN_VERSION where none says.
 
     Tags win: upstream sometimes raises the number in the source before, or only after, it tags a release.
     """
     tagged = re.search(r"@(?:\w+_)?v?(\d+\.\d+\.\d+\w*) \(", package.origin)
     if tagged:
         return tagged.group(1)
+    stem = re.escape(package.name.replace("-", "_"))
+    for name in package.files:
+        if built := re.fullmatch(rf"{stem}-([^/]+)\.dist-info/METADATA", name):
+            return built.group(1)
     info = KNOWN[package.name].replace("__init__.py", "package_info.py")
     if package.has(info):
         parts = dict(re.findall(r"^(MAJOR|MINOR|PATCH|PRE_RELEASE)\s*=\s*[\"']?(\w*)", package.text(info), re.M))
@@ -276,7 +292,7 @@ def _source_version(package: Package) -> str:
         found = re.search(r"^version\s*=\s*[\"']([^\"']+)", package.text("pyproject.toml"), re.M)
         if found and re.fullmatch(VERSION_PATTERN, found.group(1), re.VERBOSE | re.IGNORECASE):
             return found.group(1)
-    return "0"
+    return UNKNOWN_VERSION
 
 
 @dataclass

@@ -125,7 +125,7 @@ class _Visitor(ast.NodeVisitor):
         }  # fmt: skip
 
     def result(self) -> Index:
-        """The index, with messages grown in steps, and the calls that variables are handed to."""
+        """The index, with messages grown in steps, and the calls that variables and helpers hand them to."""
         for key, pieces in self._grown.items():
             whole = re.sub(f"{HOLE}+", HOLE, "".join(piece["texts"][0] for piece in pieces))
             message: Message = {**pieces[0], "texts": [whole], "names": []}
@@ -137,6 +137,14 @@ class _Visitor(ast.NodeVisitor):
                     message["call"], message["level"] = call, level
                 elif message["level"] != level:
                     self._index["messages"].append({**message, "call": call, "level": level})
+        helpers = {
+            place.rsplit(".", 1)[-1]: call
+            for (place, name), call in self._handed
+            if name in self._index["parameters"].get(place, ())
+        }
+        for message in self._index["messages"]:
+            if not message["level"] and (helper := message["call"].rsplit(".", 1)[-1]) in helpers:
+                message["call"], message["level"] = helpers[helper]
         return self._index
 
     @property
@@ -312,7 +320,7 @@ class _Visitor(ast.NodeVisitor):
         self._exit(function, node)
         outer = self._call
         level = _level(last, node)
-        self._call = (function, level) if level else ("", "")
+        self._call = (function, level)
         logs = level in LEVELS.values()
         self._apart(node.func)
         for argument in node.args:

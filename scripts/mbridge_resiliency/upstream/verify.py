@@ -150,8 +150,8 @@ def _at_source(fact: Fact, source: Mapping[str, Any], symbols: Symbols, by_kind:
     if not package.has(path):
         if not package.has(KNOWN.get(package.name, path)):
             return unknown(f"{package.name} has no source where it is installed")
-        if "/" in path and not any(name.startswith(path.split("/")[0] + "/") for name in package.files):
-            return unknown(f"{path.split('/')[0]}/ is not part of the built {package.name}; use --checkout")
+        if package.leaves_out(path):
+            return unknown(f"{path} is not part of the built {package.name}; use --checkout")
         same_name = [name for name in package.files if name.rsplit("/", 1)[-1] == path.rsplit("/", 1)[-1]]
         return gone("file", path, same_name or package.files)
     if not path.endswith(".py"):
@@ -163,6 +163,9 @@ def _at_source(fact: Fact, source: Mapping[str, Any], symbols: Symbols, by_kind:
         whole = unqualified(file, symbol)
         where = (file, whole) if whole else symbols.resolve(file, symbol)
         if where is None:
+            imported = file.index["imports"].get(symbol.split(".")[0])
+            if imported:
+                return unknown(f"{symbol} is imported ({imported}), and where it is defined is not there")
             return gone("symbol", symbol, file.index["symbols"])
         at.file, at.symbol = where
     verifier = AT_SOURCE.get(fact.kind) if by_kind else None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Callable, Sequence
 
-from ...cli import InputError
+from ...cli import InputError, is_named_pipe
 from ...report.finding import Place
 from ..model import Job
 
@@ -83,6 +83,8 @@ def _load(name: str) -> str:
             path = Path(name)
             if path.is_dir():
                 raise InputError(f"{name} is a folder; name the launch script and the training script in it")
+            if is_named_pipe(path):
+                raise InputError(f"{name} is a named pipe, which may never end; name a file, or - for standard input")
             with path.open("rb") as handle:
                 data = handle.read(LARGEST + 1)
     except OSError as error:

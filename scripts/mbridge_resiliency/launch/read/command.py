@@ -17,6 +17,10 @@ SHELLS = ("bash", "sh", "zsh", "dash")
 OTHER_LAUNCHERS = ("deepspeed", "accelerate", "colossalai", "torchx")
 #: Programs that start ranks, or are one.
 LAUNCHERS = ("ft_launcher", "torchrun", "python", *OTHER_LAUNCHERS)
+#: A word that is a whole command line.
+_COMMAND_LINE = re.compile(
+    rf"(?:^|[\s;&|/])(?:ft_launcher|torchrun|{re.escape(FT_LAUNCHER_MODULE)}|torch\.distributed\.run)\s"
+)
 #: Programs that only mention a launcher.
 TALKERS = frozenset(
     "echo printf which type grep pgrep pkill killall pip man cat ls cp mv rm test [ sed awk tee alias help hash".split()
@@ -161,6 +165,8 @@ def dissect(words: Sequence[Word]) -> Program | None:
     while rest:
         word = rest[0]
         name = PurePath(word.text).name
+        if _COMMAND_LINE.search(word.text):  # one word that another shell reads: ssh node "cd /x && ft_launcher ..."
+            return Program("bash", word, [], inline=word, environment=environment, step=step, wrappers=tuple(wrappers))
         if HOLE in name:
             launcher = _find_launcher(rest)
             if launcher is None:
@@ -210,7 +216,8 @@ def _program(name: str, word: Word, words: list[Word]) -> Program | None:
 
 def _find_launcher(words: Sequence[Word]) -> int | None:
     for index, word in enumerate(words):
-        if PurePath(word.text).name in ("ft_launcher", "torchrun") or word.text == FT_LAUNCHER_MODULE:
+        launches = PurePath(word.text).name in ("ft_launcher", "torchrun") or word.text == FT_LAUNCHER_MODULE
+        if launches or _COMMAND_LINE.search(word.text):
             return index
     return None
 
@@ -252,6 +259,8 @@ def _python(word: Word, words: list[Word]) -> Program | None:
                 return Program(module.text.partition(".")[0], module, rest)
             return Program("python", word, [module, *rest], module=True)
         position += 2 if text in ("-W", "-X") else 1
+    if position < len(words) and (name := PurePath(words[position].text).name) in ("ft_launcher", "torchrun"):
+        return Program(name, words[position], words[position + 1 :])
     return Program("python", word, words[position:])
 
 

@@ -54,6 +54,9 @@ class _Reader(ast.NodeVisitor):
         self.uncertain = 0
         self.values: dict[str, ast.expr | None] = {}
         self.origins: dict[str, str] = {}
+        self.aliases: dict[str, str] = {}
+        #: by name: defaults of parameters and command-line options, and what calls pass by keyword
+        self.usual: dict[str, list[ast.expr]] = {}
         for node in ast.walk(tree):
             self._note(node)
 
@@ -65,6 +68,7 @@ class _Reader(ast.NodeVisitor):
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 self._imported(node.module or alias.name, alias.asname or alias.name, node.level)
+                self.aliases[alias.asname or alias.name] = alias.name
         elif isinstance(node, ast.Assign):
             for target in node.targets:
                 self._bound(target, node.value)
@@ -76,6 +80,10 @@ class _Reader(ast.NodeVisitor):
             self._bound(node.target, None)
         elif isinstance(node, ast.arg):
             self.values[node.arg] = None
+        elif isinstance(node, ast.arguments):
+            self._note_defaults(node)
+        elif isinstance(node, ast.Call):
+            self._note_keywords(node)
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
             self._bound(node.optional_vars, None)
 
@@ -90,6 +98,33 @@ class _Reader(ast.NodeVisitor):
             self.file.monitored = True
         if level or (root not in sys.stdlib_module_names and root not in _LIBRARIES):
             self.file.sources.append(module)
+
+    def _note_defaults(self, node: ast.arguments) -> None:
+        positional = [*node.posonlyargs, *node.args]
+        pairs = list(zip(reversed(positional), reversed(node.defaults))) + list(zip(node.kwonlyargs, node.kw_defaults))
+        for argument, default in pairs:
+            if default is not None:
+                self.usual.setdefault(argument.arg, []).append(default)
+
+    def _note_keywords(self, node: ast.Call) -> None:
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+        if _name(node.func) != "add_argument":
+            for name, value in keywords.items():
+                self.usual.setdefault(name, []).append(value)
+        elif "default" in keywords:
+            for option in node.args:
+                if isinstance(option, ast.Constant) and str(option.value).startswith("--"):
+                    name = str(option.value).lstrip("-").replace("-", "_")
+                    self.usual.setdefault(name, []).append(keywords["default"])
+
+    def _count(self, node: ast.expr) -> Any:
+        """A number; where a parameter or a parsed option holds it, the largest that the file gives it."""
+        value = self.value(node)
+        if value == HOLE and isinstance(node, (ast.Name, ast.Attribute)):
+            found = [self.value(usual) for usual in self.usual.get(_name(node), ())]
+            numbers = [number for number in found if type(number) is int]
+            return max(numbers) if numbers else HOLE
+        return value
 
     def _bound(self, target: ast.expr, value: ast.expr | None) -> None:
         if isinstance(target, ast.Name):
@@ -221,6 +256,7 @@ class _Reader(ast.NodeVisitor):
             name = _name(node.args[0])
         first = _dotted(node.func)[:1] or [""]
         origin = self.origins.get(name, self.origins.get(first[0], ""))
+        name = self.aliases.get(name, name)
         if name in SLOT_CLASSES and origin.startswith("nvidia_resiliency_ext"):
             return ""
         if name.endswith("Plugin") and not origin.startswith("megatron.bridge") and "resiliency_plugins" not in origin:
@@ -233,6 +269,13 @@ class _Reader(ast.NodeVisitor):
         is_open = any(keyword.arg is None for keyword in node.keywords)
         if name in SLOT_CLASSES:
             slot, fields = SLOT_CLASSES[name]
+            # run.Config(Class, ...) has the class itself first; ft's fields stand in the order of the class.
+            positional = [
+                argument for argument in node.args if self.aliases.get(_name(argument), _name(argument)) != name
+            ]
+            if slot == "ft":
+                keywords.update(zip(fields[:2], positional))
+            is_open |= len(positional) > (2 if slot == "ft" else 0)
             self._set(slot, name, node)
             for key, value in keywords.items():
                 self._set(f"{slot}.{key}", self.value(value), value)
@@ -245,6 +288,8 @@ class _Reader(ast.NodeVisitor):
                     self._set(key, self.value(value), value)
         elif _CALLS.search(name):
             arguments = {key: self.value(value) for key, value in keywords.items()}
+            if "nodes" in keywords:
+                arguments["nodes"] = self._count(keywords["nodes"])
             if node.args and name == "Script":
                 arguments.setdefault("path", self.value(node.args[0]))
             if "launcher" in keywords:

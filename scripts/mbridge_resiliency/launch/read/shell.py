@@ -16,20 +16,32 @@ from pathlib import PurePath
 from typing import Any, Callable, Iterator, Sequence
 
 from ...report.finding import Place
-from ..model import HOLE, Directives, Job, Launch, Step, Word, matching
+from ..model import HOLE, HOLE_VARIABLE, Directives, Job, Launch, Step, Word, matching
 from . import command as commands
 from .options import read_options
 
 #: More commands than this are not walked: a file that reaches it is no launch script.
 MOST_COMMANDS = 20_000
 MOST_NESTED = 24
+#: Longer than this, in characters or words, a variable counts as unknown.
+MOST_IN_VARIABLE = 20_000
+_BRANCHES = ("if_statement", "case_statement")
+#: Statements whose exit status is that of the launch in them.
+_STATUS_OF = ("command", "pipeline", "redirected_statement", "list", "compound_statement", *_BRANCHES)
+#: What a script does with a failure that it noticed.
+_PASSES_ON = re.compile(r"\$\{?\?|PIPESTATUS|\b(?:exit|return|false|kill|exec|requeue|sbatch|break|continue)\b")
+_REPLACED = "a later command's status replaces it"
+#: Right of `||`, these turn a failure into success.
+_SWALLOWS = re.compile(r"(?:true|:|echo|printf|logger|date)\b|:$")
 #: Set by the scheduler or the launcher wherever they are used, so that their `:-default` says nothing.
 _GIVEN_BY_OTHERS = re.compile(
     r"SLURM_|PBS_|LSB_|OMPI_|PMI|MASTER_|NODE_RANK|NNODES|WORLD_SIZE|RANK|LOCAL_RANK|GROUP_RANK|HOSTNAME|HOME|USER|PATH|TMPDIR"
 )
+_BACKGROUND = re.compile(r"(?<![&>|])&[\"']?\s*(?:$|[;)]|\bdone\b)", re.M)
+#: Programs that print another one's path.
+_FINDS_PROGRAM = re.compile(r"[$`(]+\s*(?:which|command -v|type -[pP])\s+([\w.-]+)\s*[)`]")
 #: Stands for a continued line inside quotes, so that an inner script keeps its line numbers.
 _CONTINUED = "\1"
-_HOLE_VARIABLE = "MBRIDGE_RESILIENCY_HOLE"
 SBATCH_SHORT = {"-N": "nodes", "-n": "ntasks", "-t": "time", "-J": "job-name", "-a": "array", "-d": "dependency"}
 
 
@@ -145,12 +157,24 @@ class ShellReader:
             errexit, pipefail = scope.errexit, scope.pipefail
             self.walk(node, scope)
             fresh = [launch for launch in self.job.launches[before:] if launch.lost_status is None]
-            if fresh and parent.type == "program" and node.type in ("command", "pipeline", "redirected_statement"):
+            if fresh and parent.type in ("program", "compound_statement", "subshell") and node.type in _STATUS_OF:
                 background = index + 1 < len(children) and children[index + 1].type == "&"
                 rest = [child for child in children[index + 1 :] if child.is_named and child.type != "comment"]
                 lost = self._lost_status(node, rest, background, errexit, pipefail, scope)
+                if node.type == "if_statement" and any(self._in_condition(launch, node, scope) for launch in fresh):
+                    lost = self._lost_in_condition(node, rest, scope)
                 for launch in fresh:
                     launch.lost_status = lost
+
+    def _in_condition(self, launch: Launch, node: Any, scope: Scope) -> bool:
+        conditions = node.children_by_field_name("condition")
+        first, last = self.place(conditions[0], scope), conditions[-1].end_point[0] + scope.file.first_line
+        return launch.place.file == first.file and first.line <= launch.place.line <= last
+
+    def _lost_in_condition(self, node: Any, rest: list[Any], scope: Scope) -> tuple[str, Place] | None:
+        if any(_PASSES_ON.search(_source(later)) for later in (node, *rest)):
+            return None
+        return ("`if` takes it, and nothing after it ends with an error", self.place(node, scope))
 
     def _lost_status(
         self, node: Any, rest: list[Any], background: bool, errexit: bool, pipefail: bool, scope: Scope
@@ -169,14 +193,24 @@ class ShellReader:
         if pipe.type == "pipeline" and not pipefail and "PIPESTATUS" not in text:
             last = _source(pipe.named_children[-1]).split()[:1]
             if not any(name in _source(pipe.named_children[-1]) for name in ("ft_launcher", "torchrun")):
-                return (f"the pipe returns the status of `{' '.join(last)}`", self.place(node, scope))
-        if errexit:
+                again = "" if errexit or self._replaced(node, rest, scope) is None else f", and {_REPLACED}"
+                return (f"the pipe returns the status of `{' '.join(last)}`{again}", self.place(node, scope))
+        if node.type == "list" and any(child.type == "||" for child in node.children):
+            last = node.named_children[-1]
+            if "$?" not in _source(last) and _SWALLOWS.match(_source(last)):
+                return (f"`|| {_source(last).split()[0]}` turns a failure into success", self.place(last, scope))
+            return None
+        return None if errexit else self._replaced(node, rest, scope)
+
+    def _replaced(self, node: Any, rest: list[Any], scope: Scope) -> tuple[str, Place] | None:
+        """How what follows replaces the status, where the shell goes on after a failure."""
+        if node.type in _BRANCHES and _PASSES_ON.search(_source(node)):
             return None
         rest = [later for later in rest if later.type != "function_definition"]
-        if rest and "$?" not in _source(rest[0]) and not _source(rest[0]).startswith("exit"):
+        if rest and "$?" not in _source(rest[0]) and not re.match(r"(exit|return)\b(?!\s+0\b)", _source(rest[0])):
             if re.search(r"PIPESTATUS|\$\{?\?", _source(rest[0])):
                 return None
-            return ("a later command's status replaces it", self.place(rest[-1], scope))
+            return (_REPLACED, self.place(rest[-1], scope))
         return None
 
     def walk(self, node: Any, scope: Scope) -> None:
@@ -243,7 +277,8 @@ class ShellReader:
         self._merge(ends, scope)
 
     def _walk_loop(self, node: Any, scope: Scope) -> None:
-        inner = scope.fork(repeats=True)
+        # What a loop puts into the background it starts side by side, on one node after the other.
+        inner = scope.fork(repeats=scope.repeats or not _BACKGROUND.search(_source(node)))
         variable = node.child_by_field_name("variable")
         if variable is not None:
             inner.variables[_source(variable)] = HOLE
@@ -306,11 +341,15 @@ class ShellReader:
         if value_node is None:
             value = ""
         elif value_node.type == "array":
-            value = [word for child in value_node.named_children for word in self.words(child, scope)]
+            value = [
+                w for child in value_node.named_children if child.type != "comment" for w in self.words(child, scope)
+            ]
         else:
             value = self.text(value_node, scope)
         if appends:
             value = _appended(scope.variables.get(name, HOLE), value, self.place(node, scope))
+        if len(value) > MOST_IN_VARIABLE:
+            value = HOLE
         scope.variables[name] = value
         if scope.all_exported:
             scope.exported.add(name)
@@ -318,7 +357,7 @@ class ShellReader:
 
     def _walk_redirected_statement(self, node: Any, scope: Scope) -> None:
         body = node.child_by_field_name("body")
-        heredoc = next((child for child in node.children if child.type == "heredoc_redirect"), None)
+        heredoc = _heredoc_of(node)
         if heredoc is None:
             if body is not None:
                 self.walk(body, scope)
@@ -337,6 +376,8 @@ class ShellReader:
         if program in ("cat", "tee", "") and (destination is not None or program == "tee"):
             where = self.text(destination, scope) if destination is not None else _last_text(words)
             self._write(where, ShellFile(where, text, line, shown), Place(shown, line))
+        elif program == "read":
+            scope.variables[_last_text(words)] = self._heredoc_value(heredoc, scope)
         elif program == "sbatch" or (program and started and started.name in commands.SHELLS and not started.words):
             inner = scope.fork(depth=scope.depth + 1)
             inner.step = (started.step if started else None) or scope.step
@@ -356,12 +397,12 @@ class ShellReader:
             return _source(body), line
         text = "".join(text for text, _ in self._pieces(body, scope)).replace(_CONTINUED, "\\\n")
         text = re.sub(r"\\([$`\\])", r"\1", text)
-        return text.replace(HOLE, f"${_HOLE_VARIABLE}"), line
+        return text.replace(HOLE, f"${HOLE_VARIABLE}"), line
 
     def _write(self, where: str, file: ShellFile, place: Place) -> None:
         name = PurePath(where.replace(HOLE, "")).name
         if name.endswith((".yaml", ".yml")) and self.on_document is not None:
-            self.on_document(where.replace(HOLE, ""), file.text.replace(f"${_HOLE_VARIABLE}", "${}"), place)
+            self.on_document(where.replace(HOLE, ""), file.text.replace(f"${HOLE_VARIABLE}", "${}"), place)
         elif name:
             self.files.append(replace(file, path=where.replace(HOLE, "")))
             self.visited.add(where.replace(HOLE, ""))
@@ -392,6 +433,9 @@ class ShellReader:
         if name == "set":
             _set_options([word.text for word in words[1:]], scope)
             return
+        if name == "shift":
+            _shift(words[1].text if len(words) > 1 else "1", scope)
+            return
         if name in (":", "true", "false", "cd", "module", "ulimit", "shopt", "trap", "return", "read"):
             return
         if name in ("source", "."):
@@ -413,6 +457,9 @@ class ShellReader:
         program = commands.dissect(words)
         if program is not None:
             self._started(program, assigned, scope, node)
+        if HOLE in name and (program is None or re.search(r"^-|\.py$", program.name)):
+            if any(word.text.endswith(".py") for word in words):
+                self.job.unclear.append((words[0].source, words[0].place))
 
     def _started(self, program: commands.Program, assigned: dict[str, str], scope: Scope, node: Any) -> None:
         step = program.step or scope.step
@@ -423,9 +470,12 @@ class ShellReader:
         inside = scope.fork(step=step, wrappers=wrappers, depth=scope.depth + 1)
         inside.variables.update(environment)
         inside.exported.update(environment)
+        if program.inline is not None and not program.inline.text.replace(HOLE, "").strip():
+            self.job.unclear.append((program.inline.source, program.inline.place))
+            return
         if program.inline is not None:
             _bind(inside, program.words[1:])
-            text = program.inline.script.replace(HOLE, f"${{{_HOLE_VARIABLE}}}")
+            text = program.inline.script.replace(HOLE, f"${{{HOLE_VARIABLE}}}")
             shown = scope.file.shown or scope.file.path
             line = program.inline.place.line
             flat = scope.file.one_line or "\n" not in program.inline.source
@@ -489,7 +539,7 @@ class ShellReader:
         for index, word in enumerate(words):
             if word.text.startswith("--wrap"):
                 value = word.text[7:] if "=" in word.text else words[index + 1].text if index + 1 < len(words) else ""
-                text = value.replace(HOLE, f"${{{_HOLE_VARIABLE}}}")
+                text = value.replace(HOLE, f"${{{HOLE_VARIABLE}}}")
                 shown = scope.file.shown or scope.file.path
                 self.run_text(ShellFile(f"{shown}#{word.place.line}", text, word.place.line, shown), scope)
                 return
@@ -587,7 +637,9 @@ class ShellReader:
             yield from self._expansion(node, scope)
         elif kind == "arithmetic_expansion":
             yield self._arithmetic(_source(node)[3:-2], scope), "split"
-        elif kind in ("command_substitution", "process_substitution"):
+        elif kind == "command_substitution":
+            yield self._substituted(node, scope), "split"
+        elif kind == "process_substitution":
             yield HOLE, "split"
         elif kind == "brace_expression":
             yield HOLE, "many"
@@ -654,6 +706,21 @@ class ShellReader:
             yield default, "split"
         else:
             yield from self._variable(name, scope)
+
+    def _substituted(self, node: Any, scope: Scope) -> str:
+        """What a command substitution yields where the file tells it: a program's name, a heredoc's text."""
+        if program := _FINDS_PROGRAM.fullmatch(_source(node)):
+            return program.group(1)
+        inner = node.named_children[0] if len(node.named_children) == 1 else None
+        if inner is not None and inner.type == "redirected_statement":
+            body, heredoc = inner.child_by_field_name("body"), _heredoc_of(inner)
+            if heredoc is not None and body is not None and _source(body) == "cat":
+                return self._heredoc_value(heredoc, scope)
+        return HOLE
+
+    def _heredoc_value(self, heredoc: Any, scope: Scope) -> str:
+        text, _ = self._heredoc(heredoc, scope)
+        return HOLE if text is None else text.replace(f"${HOLE_VARIABLE}", HOLE)
 
     def _after_operator(self, node: Any, scope: Scope) -> str:
         children = node.children
@@ -769,6 +836,16 @@ def _bind(scope: Scope, words: Sequence[Word]) -> None:
         scope.variables[str(number)] = word.text
 
 
+def _shift(count: str, scope: Scope) -> None:
+    """Drop positional parameters; all of them are unknown if the number is."""
+    words = scope.variables.get("@")
+    if isinstance(words, list) and count.isdigit() and not any(word.splits for word in words[: int(count)]):
+        _bind(scope, words[int(count) :])
+        return
+    _bind(scope, [])
+    del scope.variables["@"]
+
+
 def _each(words: Sequence[Word]) -> Iterator[tuple[str, str]]:
     """The words of an array as pieces: the first joins what stands before it, the others are words of their own."""
     for index, word in enumerate(words):
@@ -834,6 +911,10 @@ def _unescaped(escape: str, text: str) -> str:
 
 def _is_name(node: Any) -> bool:
     return node.type == "command_name" and bool(node.named_children)
+
+
+def _heredoc_of(node: Any) -> Any:
+    return next((child for child in node.children if child.type == "heredoc_redirect"), None)
 
 
 def _last_text(words: list[Word]) -> str:

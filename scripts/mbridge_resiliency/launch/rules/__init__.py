@@ -108,7 +108,7 @@ def rule(
 
 def all_rules() -> Mapping[str, Rule]:
     """Every rule by id, in the order of the page."""
-    for module in ("launcher", "timeouts", "restarts", "bridge", "nodes", "yaml_file", "nemo_run"):
+    for module in ("switch", "launcher", "timeouts", "restarts", "bridge", "nodes", "yaml_file", "nemo_run", "signals"):
         import_module(f"{__name__}.{module}")
     return _RULES
 

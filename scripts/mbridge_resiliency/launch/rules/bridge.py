@@ -20,8 +20,8 @@ from .reading import (
     training_file,
     unread_overrides,
 )
-
-ENABLE = "cfg.ft = FaultToleranceConfig(enable_ft_package=True)   # from megatron.bridge.training.config"
+from .suggest import ENABLE
+from .switch import reads_no_overrides
 
 
 @rule(
@@ -161,6 +161,47 @@ def _takes_a_recipe(job: Job, python: PythonFile | None, launch: Launch | None) 
     return "megatron.bridge.recipes" in python.text and not built and elsewhere(job, python) is None
 
 
+#: Folders that exist on each node by itself, and variables that name one.
+_NODE_LOCAL = re.compile(r"/(tmp|var/tmp|dev/shm|local|localscratch|local_scratch|scratch/local)(/|$)")
+_NODE_LOCAL_VARIABLE = re.compile(r"\b(SLURM_TMPDIR|TMPDIR)\b")
+
+
+@rule(
+    "checkpoint-node-local",
+    title="Checkpoints of several nodes on storage that one node alone sees",
+    why="A node that replaces a lost one cannot read what the lost one saved, and no node reads the others' parts.",
+    fix="Set checkpoint.save and checkpoint.load to a folder that all nodes share.",
+    facts=("bridge.behaviour.resume-needs-load", "bridge.checkpoint.save"),
+    severity="warning",
+    confidence="medium",
+)
+def checkpoint_node_local(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
+    """ft is on, there are several nodes, and checkpoint.save is below /tmp, /dev/shm, /local, $TMPDIR or the like."""
+    for launch, python in _trainers(job):
+        state, value, place = _checkpoint(job, launch, "save")
+        if not place.file or not _several_nodes(job, launch):
+            continue
+        local = str(value) if state == "set" and _NODE_LOCAL.match(str(value)) else ""
+        if state == "unknown":
+            line = job.texts.get(place.file, "").split("\n")[place.line - 1 : place.line]
+            found = _NODE_LOCAL_VARIABLE.search(line[0]) if line else None
+            local = f"${found.group(1)}" if found and "save" in line[0] else ""
+        if local:
+            yield Hit(
+                place,
+                f"checkpoint.save is below {local}",
+                'cfg.checkpoint.save = cfg.checkpoint.load = "/shared/ckpt"   # a folder that all nodes see',
+            )
+
+
+def _several_nodes(job: Job, launch: Launch | None) -> bool:
+    if launch is None:
+        counts = [c.arguments.get("nodes") for p in job.python for c in p.calls if c.name.endswith("Executor")]
+        return any(isinstance(count, int) and count > 1 for count in counts)
+    nodes, directive = launch.nodes(), launch.directives.get("nodes") if launch.directives else None
+    return (nodes is not None and nodes[1] > 1) or bool(directive and directive.isdigit() and int(directive) > 1)
+
+
 def _slot_is_set(job: Job) -> bool | None:
     """Whether Python assigns the ft slot; None if the files that could are not all given."""
     slots = [
@@ -196,6 +237,9 @@ def override_on_empty_slot(job: Job, versions: Versions) -> Iterator[Hit | Unsur
             words = [w for python in job.python for w in _python_overrides(python)]
         for name, value, place in words:
             if not name.startswith("ft.") or name == "ft._target_" or _with_target(job, launch):
+                continue
+            python = job.python_of(launch) if launch is not None else None
+            if python is not None and reads_no_overrides(job, python):
                 continue
             state = _slot_is_set(job)
             if state is None:

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from ... import facts
-from ..model import HOLE, MISSING, Job, Launch, Option, known, shown
+from ..model import HOLE, Job, Option, shown
 from ..read.options import LAUNCHER_FACTS, spellings
 from . import NVRX, Hit, Unsure, Versions, rule
-from .reading import SUGGESTED_OUT_OF_SECTION, ft_switch, is_bridge, parse_sections, sections_option
+from .reading import ft_switch, is_bridge, parse_sections, sections_option
+from .suggest import as_ft_launcher
 
 
 @rule(
@@ -34,35 +35,17 @@ def not_started_by_ft_launcher(job: Job, versions: Versions) -> Iterator[Hit | U
         state, place, _ = ft_switch(job, launch)
         if state != "on" or (python is None and not launch.arguments):
             continue
+        if launch.script is not None and launch.script.text == HOLE and job.ft_launches():
+            yield Unsure(launch.place, f"whether {launch.program} starts the training script as well")
+            continue
         if python is not None and python.nemo_run and any(call.name == "Script" for call in python.calls):
             continue
         yield Hit(
             launch.place,
             f"{launch.program} starts {shown(launch.script.text) if launch.script else 'the script'}, which turns "
             f"fault tolerance on ({place})",
-            f"{_as_ft_launcher(launch)}",
+            as_ft_launcher(launch),
         )
-
-
-def _as_ft_launcher(launch: Launch) -> str:
-    kept = [f"{option.name}={shown(option.value)}" for option in launch.options if option.value is not None]
-    has = {option.name for option in launch.options}
-    words = ["ft_launcher"]
-    if launch.program == "torchrun":
-        words += [word for word in kept if not word.startswith(("--max-restarts", "--rdzv-backend"))]
-    else:
-        words += ["--nnodes=$NNODES", "--nproc-per-node=$GPUS_PER_NODE"]
-    restarts = launch.value("--max-restarts")
-    words.append(
-        f"--max-restarts={restarts}" if known(restarts) and restarts not in (MISSING, "0") else "--max-restarts=3"
-    )
-    words.append("--rdzv-backend=c10d")
-    if "--rdzv-endpoint" not in has and "--master-addr" not in has:
-        words.append("--rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT")
-    words.append(sections_option({}))
-    words.append(f"--ft-rank-out-of-section-timeout={SUGGESTED_OUT_OF_SECTION}")
-    script = shown(launch.script.text) if launch.script else "train.py"
-    return " ".join([*words, script])
 
 
 @lru_cache(maxsize=None)

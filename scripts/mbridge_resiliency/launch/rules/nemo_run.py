@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from ... import facts
-from ..model import HOLE, Call, Job, PythonFile, known, matching
+from ..model import HOLE, Call, Job, PythonFile, known, matching, shown
 from . import NVRX, Hit, Unsure, Versions, rule
 from .reading import TARGET, elsewhere
+from .switch import reads_no_overrides
 
 PLUGIN = "FaultTolerancePlugin"
+#: What undoes NeMo-Run's own --wait=60 --kill-on-bad-exit=1.
+SRUN_ARGUMENTS = ("--kill-on-bad-exit=0", "--wait=0")
 #: Bridge's own script that trains any recipe; it sets no ft and writes no flag file.
 RUNNER = "run_recipe.py"
 CONVERTER = (
@@ -98,7 +103,8 @@ def plugin_without_sections(job: Job, versions: Versions) -> Iterator[Hit | Unsu
             continue
         calc = _argument(call, "calc_ft_timeouts")
         default = "" if "calc_ft_timeouts" in call.arguments else " (default)"
-        then = f" and calc_ft_timeouts=True{default}" if calc is True else ""
+        converts = _argument(call, "script_args_converter_fn") is not None  # then only what it returns counts
+        then = f" and calc_ft_timeouts=True{default}" if calc is True and not converts else ""
         yield Hit(call.place, f"{PLUGIN} with no section timeouts{then}", SECTIONS_FILE)
 
 
@@ -125,6 +131,8 @@ def plugin_overrides_empty_slot(job: Job, versions: Versions) -> Iterator[Hit | 
             yield Unsure(call.place, "whether the script sets cfg.ft before the overrides; give the script too")
             continue
         trainer = _given(job, str(target.arguments["path"]))
+        if trainer is not None and reads_no_overrides(job, trainer):
+            continue
         if trainer is not None and (not trainer.bridge or elsewhere(job, trainer)):
             yield Unsure(call.place, f"whether {trainer.path} sets cfg.ft before the plugin's overrides")
             continue
@@ -144,11 +152,11 @@ def _given(job: Job, path: str) -> PythonFile | None:
     title="The Slurm job is requeued after a success",
     why="NeMo-Run's script requeues the job at its end unless the finished-flag file exists, and Bridge never writes "
     "it: a finished run is queued again, and again.",
-    fix="Write the flag file when training is done.",
+    fix="Write the flag file when training is done, or give num_job_retries_on_failure=0: no requeue at all.",
     facts=("nemo-run.slurm.requeue", "nemo-run.slurm.finished-flag"),
 )
 def plugin_requeues_for_ever(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
-    """FaultTolerancePlugin with a SlurmExecutor, and no given file mentions FAULT_TOL_FINISHED_FLAG_FILE."""
+    """FaultTolerancePlugin with a SlurmExecutor and retries, and no file mentions FAULT_TOL_FINISHED_FLAG_FILE."""
     if any("FAULT_TOL_FINISHED_FLAG_FILE" in text for text in job.texts.values()):
         return
     for python, call in _plugins(job):
@@ -157,14 +165,23 @@ def plugin_requeues_for_ever(job: Job, versions: Versions) -> Iterator[Hit | Uns
         if "SlurmExecutor" not in executors or retries == 0:
             continue
         paths = [str(c.arguments.get("path", "")) for c in python.calls if c.name == "Script"]
-        if not all(path.endswith(RUNNER) or _given(job, path) for path in paths):
-            yield Unsure(call.place, "whether the script writes $FAULT_TOL_FINISHED_FLAG_FILE when training is done")
+        absent = [path for path in paths if not (path.endswith(RUNNER) or _given(job, path))]
+        if absent:
+            name = PurePath(shown(absent[0])).name if absent[0].replace(HOLE, "") else "the training script"
+            yield Unsure(
+                call.place,
+                "whether a finished job stays finished (the script must write $FAULT_TOL_FINISHED_FLAG_FILE, or "
+                f"num_job_retries_on_failure=0): {name} was not given; give it too",
+            )
             continue
         yield Hit(
             call.place,
             f"{PLUGIN} on SlurmExecutor, and nothing writes $FAULT_TOL_FINISHED_FLAG_FILE",
-            "# last lines of the training script, on rank 0:\n"
-            'if flag := os.environ.get("FAULT_TOL_FINISHED_FLAG_FILE"): pathlib.Path(flag).touch()',
+            "# last lines of the training script:\n"
+            "import os, pathlib\n"
+            'if flag := os.environ.get("FAULT_TOL_FINISHED_FLAG_FILE"):\n'
+            "    pathlib.Path(flag).touch()\n"
+            f"# or, if no job is to be requeued at all: {PLUGIN}(num_job_retries_on_failure=0, ...)",
         )
 
 
@@ -221,9 +238,15 @@ def nemo_run_launcher_bare(job: Job, versions: Versions) -> Iterator[Hit | Unsur
 @rule(
     "nemo-run-kill-on-bad-exit",
     title="NeMo-Run's srun kills the whole step when one launcher exits",
-    why="NeMo-Run passes --kill-on-bad-exit=1: the exit of a launcher on a bad node takes the healthy ones down.",
-    fix='srun_args=["--kill-on-bad-exit=0"] on the executor; a later argument wins.',
-    facts=("nemo-run.slurm.srun-arguments", "slurm.kill-on-bad-exit", "nvrx.behaviour.unhealthy-node-exits-1"),
+    why="NeMo-Run passes --wait=60 --kill-on-bad-exit=1: the exit of a launcher on a bad node takes the healthy ones "
+    "down, at once if it failed and after a minute in any case.",
+    fix='srun_args=["--kill-on-bad-exit=0", "--wait=0"] on the executor; a later argument wins.',
+    facts=(
+        "nemo-run.slurm.srun-arguments",
+        "slurm.kill-on-bad-exit",
+        "slurm.wait",
+        "nvrx.behaviour.unhealthy-node-exits-1",
+    ),
     holds={NVRX: ">=0.7.0"},
     severity="warning",
     confidence="medium",
@@ -231,11 +254,19 @@ def nemo_run_launcher_bare(job: Job, versions: Versions) -> Iterator[Hit | Unsur
 def nemo_run_kill_on_bad_exit(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
     """FaultTolerancePlugin with a SlurmExecutor of several nodes whose srun_args do not say otherwise."""
     for python, call in _plugins(job):
-        if "kill-on-bad-exit" in python.text:
+        missing = [argument for argument in SRUN_ARGUMENTS if argument.partition("=")[0] not in python.text]
+        if not missing:
             continue
         for executor in python.calls:
             nodes = executor.arguments.get("nodes", 1)
-            if executor.name != "SlurmExecutor" or executor.open or not isinstance(nodes, int) or nodes < 2:
+            if executor.name != "SlurmExecutor" or executor.open:
+                continue
+            if nodes == HOLE:
+                yield Unsure(
+                    executor.place,
+                    f"how many nodes SlurmExecutor has; with several it needs srun_args={json.dumps(SRUN_ARGUMENTS)}",
+                )
+            if not isinstance(nodes, int) or nodes < 2:
                 continue
             arguments = executor.arguments.get("srun_args")
             if arguments is not None and not known(arguments):
@@ -244,7 +275,7 @@ def nemo_run_kill_on_bad_exit(job: Job, versions: Versions) -> Iterator[Hit | Un
             yield Hit(
                 executor.place,
                 f"SlurmExecutor with {nodes} nodes and srun_args={own or None}",
-                f"srun_args={[*own, '--kill-on-bad-exit=0']!r}".replace("'", '"'),
+                f"srun_args={json.dumps([*own, *missing])}",
             )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..model import HOLE, MISSING, Job, Launch, known, shown
+from ..model import HOLE, HOLE_VARIABLE, MISSING, Job, Launch, known, shown
 from . import NVRX, Hit, Unsure, Versions, rule
 
 
@@ -118,13 +118,15 @@ def rendezvous_on_localhost(job: Job, versions: Versions) -> Iterator[Hit | Unsu
     launches = job.ft_launches()
     for launch in launches:
         nodes = launch.nodes()
-        if nodes is None or nodes[1] == 1 or launch.value("--standalone") is not MISSING:
+        if nodes is None or nodes[1] == 1 or launch.option("--standalone") is not None:
             continue
         if _one_host(launch, launches):
             continue
         endpoint, name = launch.value("--rdzv-endpoint"), "--rdzv-endpoint"
         if endpoint is MISSING or endpoint == "":
             endpoint, name = launch.value("--master-addr"), "--master-addr"
+        if HOLE in (endpoint, launch.value("--master-addr")) and not _is_local(str(endpoint)):
+            continue
         if endpoint is MISSING:
             problem = "no --rdzv-endpoint; the default is 127.0.0.1"
         elif _is_local(str(endpoint)):
@@ -149,6 +151,67 @@ def _one_host(launch: Launch, launches: list[Launch]) -> bool:
 def _is_local(endpoint: str) -> bool:
     host = re.sub(r":[^:\]]*$", "", endpoint) if not endpoint.startswith("[") else endpoint.partition("]")[0][1:]
     return host in ("localhost", "0.0.0.0", "::1", "[::1]") or bool(re.fullmatch(r"127\.\d+\.\d+\.\d+", host))
+
+
+#: Set by a scheduler, a container runtime or the launcher where they are used.
+_PROVIDED = re.compile(
+    r"(SLURM|PET|PBS|LSB|OMPI|PMIX?|FLUX|KUBERNETES|VC|RAY|NGC|LEPTON|TORCHELASTIC|COBALT)_|(MASTER|HOSTNAME|HOST|POD)|"
+    r"(WORLD_SIZE|RANK|NODE_RANK|NNODES|JOB_COMPLETION_INDEX|PATH|HOME|USER|TMPDIR|PWD)$"
+)
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+
+
+@rule(
+    "rendezvous-id-empty",
+    title="An empty rendezvous id on several nodes",
+    why="A launcher with an empty id draws one of its own, so the nodes wait for each other in different rendezvous.",
+    fix="Give all nodes one id that is the job's own.",
+    facts=("nvrx.behaviour.empty-rdzv-id-is-random", "nvrx.option.rdzv-id"),
+)
+def rendezvous_id_empty(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
+    """--rdzv-id is there without a value, or with that of a variable that the files set to nothing."""
+    for launch in job.ft_launches():
+        nodes = launch.nodes()
+        if (nodes is not None and nodes[1] == 1) or launch.option("--standalone") is not None:
+            continue
+        if launch.value("--rdzv-id") == "":
+            source = launch.sources.get("--rdzv-id", "")
+            written = source if source.startswith("-") else f"--rdzv-id {source}"
+            yield Hit(
+                launch.place_of("--rdzv-id"),
+                f"{written} is empty, with {shown(str(launch.value('--nnodes')))} nodes",
+                f"--rdzv-id={'$SLURM_JOB_ID' if launch.directives else '$JOB_ID   # the same on every node'}",
+                severity="error" if nodes else "warning",
+            )
+        unset = _never_set(job, launch, ("--nnodes", "--rdzv-endpoint", "--rdzv-id"))
+        if unset:
+            told = ", ".join(f"${name}" for name in unset)
+            one = len(unset) == 1
+            yield Unsure(
+                launch.place,
+                f"{told} {'is' if one else 'are'} not set in these files; if {'it' if one else 'one'} is empty the "
+                "nodes never meet",
+            )
+
+
+def _never_set(job: Job, launch: Launch, options: tuple[str, ...]) -> list[str]:
+    """Variables in the options' values that no given file sets and no scheduler is known to set."""
+    names = [a or b for option in options for a, b in _VARIABLE.findall(launch.sources.get(option, ""))]
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if not name.isdigit()
+        and name != HOLE_VARIABLE
+        and not _PROVIDED.match(name)
+        and launch.environment.get(name) is None
+        and not any(_sets(name, text) for text in job.texts.values())
+    ]
+
+
+def _sets(name: str, text: str) -> bool:
+    """True if the text may set the variable: an assignment, a loop, `read`, a key in Python or YAML."""
+    assigned, read = rf"\b{name}(\+?=|\]?[\"']?\s*:|[\"']\])", rf"\b(for|read|mapfile|getopts)\b[^\n]*\b{name}\b"
+    return re.search(f"{assigned}|{read}", text) is not None
 
 
 @rule(

@@ -19,6 +19,7 @@ WARMUP = "warmup"
 SUGGESTED = {"setup": 600, "step": 180, "checkpointing": 420, WARMUP: 600}
 SUGGESTED_OUT_OF_SECTION = 600
 TARGET = "megatron.bridge.training.config.FaultToleranceConfig"
+SWITCH = "ft.enable_ft_package"
 FT_OVERRIDE = f"'ft={{_target_:{TARGET},enable_ft_package:true}}'"
 #: Options of Megatron-LM's own training scripts, which drive the monitor in their own way; Bridge's take overrides.
 MEGATRON_LM = frozenset(
@@ -199,8 +200,11 @@ def ft_switch(job: Job, launch: Launch) -> tuple[str, Place, str]:
     python = training_file(job, launch)
     if python is None:
         return "unknown", launch.place, f"{_script(launch)} was not given"
-    setting = job.setting("ft.enable_ft_package")
+    setting = job.setting(SWITCH)
     slot = job.setting("ft")
+    last = next((found for found in reversed(list(job.settings())) if found.name in ("ft", SWITCH)), None)
+    if last is not None and last.name == "ft" and last.value is None and last.certain:
+        return "absent", last.place, ""
     if setting is not None:
         if not setting.certain:
             return "unknown", setting.place, "ft is set in a branch that may not run"

@@ -78,7 +78,8 @@ def kill_on_bad_exit(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
     severity="warning",
 )
 def exit_status_lost(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
-    """The status is replaced by a pipe without pipefail, by `wait` without a process id, or by a later command."""
+    """The status is replaced by a pipe without pipefail, by `wait` without a process id, by `|| true`, by an `if` that
+    passes nothing on, or by a later command."""
     for launch in job.ft_launches():
         if launch.lost_status is None:
             continue
@@ -87,8 +88,14 @@ def exit_status_lost(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
 
 
 def _kept(launch: Launch, reason: str) -> str:
-    if "pipe" in reason:
+    if "pipe" in reason and "later" not in reason:
         return "set -o pipefail"
+    if "pipe" in reason:
+        return "set -o pipefail   # before the pipe\nrc=$?   # right after it\nexit $rc   # as the script's last line"
     if "wait" in reason:
         return "wait $!"
+    if "||" in reason:
+        return "|| rc=$?   # instead\nexit $rc   # as the script's last line"
+    if "`if`" in reason:
+        return "exit 1   # in the branch of the failure"
     return "rc=$?   # right after the command\nexit $rc   # as the script's last line"

@@ -155,6 +155,8 @@ def no_out_of_section_timeout(job: Job, versions: Versions) -> Iterator[Hit | Un
     for launch, found, sure in _bridge_launches(job):
         sections = found.sections.value
         given = sections == HOLE or (isinstance(sections, Mapping) and sections)
+        if found.out_of_section.value == HOLE and launch.option("--ft-cfg-path") is None:
+            yield Unsure(found.out_of_section.place, "--ft-rank-out-of-section-timeout is not known")
         if given and (found.out_of_section.value is MISSING or found.out_of_section.value is None):
             off = "is switched off" if found.out_of_section.value is None else "is not set"
             yield Hit(
