@@ -10,6 +10,7 @@ import yaml
 
 import bundle
 from mbridge_resiliency import facts
+from mbridge_resiliency.cli import InputError
 from mbridge_resiliency.drills.catalogue import DRILLS
 from mbridge_resiliency.publish import blocks, card, command, compatibility, pages, results, verified
 from mbridge_resiliency.upstream.guides import FEATURES
@@ -35,6 +36,15 @@ def test_drift_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsy
     assert (tmp_path / "card.yaml").read_text() == "title: old\n"
     assert command.main([]) == 0
     assert command.main(["--check"]) == 0
+
+
+def test_a_fact_that_the_saved_matrix_does_not_know_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> dict[str, str]:
+        raise KeyError("some.fact")
+
+    monkeypatch.setattr(command, "generated", unknown)
+    with pytest.raises(InputError, match="some.fact.*\n.*check_upstream.py --matrix --save"):
+        command.main(["--check"])
 
 
 def test_card_has_every_key() -> None:

@@ -3,7 +3,7 @@
 
 The launcher starts its workers in sessions of their own, and its rank monitors outlive a killed launcher, so
 neither process groups nor parents lead to all of them. Each process of a drill carries a mark in its environment,
-which children inherit and the kernel shows: "<drill run>/<node>". A run's id begins with the process id of its drill.py.
+which children inherit and the kernel shows: "<drill run>/<node>". A run's id begins with its drill.py's process id.
 """
 
 from __future__ import annotations

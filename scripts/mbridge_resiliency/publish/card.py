@@ -35,7 +35,8 @@ ITEMS: Mapping[str, tuple[str, ...]] = {
     "known upstream bugs": ("upstream_bug",),
 }
 METHOD = {
-    "run_real": "the real ft_launcher and Bridge's real fault-tolerance code, on CPUs over gloo, broken on purpose",
+    "run_real": "the real ft_launcher and Bridge's real fault-tolerance callbacks around the drill's own small "
+    "training loop, on CPUs over gloo, broken on purpose; placeholders for Bridge's model and data packages",
     "run_on_gpu": "Bridge's pretrain() under the real ft_launcher on a GPU, broken on purpose",
     "run_with_cpu_shim": "a part that asks for CUDA was given a stand-in",
     "code_verified": "check_upstream.py finds it in the source of the newest verified releases, and nothing against "

@@ -43,6 +43,11 @@ def main(arguments: Sequence[str]) -> int:
         drifted = {name: text for name, text in generated().items() if _current(name) != text}
     except ValueError as error:
         raise cli.InputError(str(error)) from None
+    except KeyError as error:
+        raise cli.InputError(
+            f"{error} is not both a fact and in results/upstream/matrix.json; make that file again with\n"
+            "  python3 scripts/check_upstream.py --matrix --save results/upstream/matrix.json"
+        ) from None
     for name, text in drifted.items():
         if options.check:
             old, new = _current(name).splitlines(True), text.splitlines(True)
