@@ -311,16 +311,21 @@ def versions() -> dict[str, str]:
     """Versions of everything that took part."""
     import torch
 
-    driver = subprocess.run(
-        ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"], capture_output=True, text=True
-    ).stdout.strip()
+    driver, _, gpu = (
+        subprocess.run(
+            ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"], capture_output=True, text=True
+        )
+        .stdout.strip()
+        .partition(", ")
+    )
     packages = ("megatron-bridge", "megatron-core", "nvidia-resiliency-ext")
     return {
         **{name: importlib.metadata.version(name) for name in packages},
         "torch": torch.__version__,
         "cuda": torch.version.cuda or "none",
         "nccl": ".".join(map(str, torch.cuda.nccl.version())),
-        "driver, gpu": driver,
+        "driver": driver,
+        "gpu": gpu,
         "python": sys.version.split()[0],
     }
 

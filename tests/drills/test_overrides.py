@@ -1,15 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Bridge's own code does with command-line overrides of the `ft` slot, which is None in every library recipe."""
 
-import json
-import os
-import subprocess
-from functools import cache
-from pathlib import Path
-
 import pytest
-
-from mbridge_resiliency.drills import environment, stack
 
 CLASS = "megatron.bridge.training.config.FaultToleranceConfig"
 PLAIN = ("ft.enable_ft_package=true",)
@@ -40,19 +32,10 @@ print(json.dumps([[what_becomes_of(None, list(each)), what_becomes_of(FaultToler
 """
 
 
-@cache
-def answers() -> dict[tuple[str, ...], list[str]]:
+@pytest.fixture(scope="module")
+def answers(ask_bridge):
     """Override -> what becomes of the slot where it is None, and where the script has set it."""
-    try:
-        found = environment.find()
-    except environment.NotPrepared as error:
-        pytest.skip(str(error))
-    if not found.bridge:
-        pytest.skip("Megatron Bridge is not installed: it needs Python 3.12")
-    variables = {**os.environ, "PYTHONPATH": str(Path(stack.__file__).resolve().parents[2])}
-    done = subprocess.run([str(found.python), "-c", ASK], env=variables, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return dict(zip((PLAIN, ADDED, OBJECT, ADDED_OBJECT), json.loads(done.stdout)))
+    return dict(zip((PLAIN, ADDED, OBJECT, ADDED_OBJECT), ask_bridge(ASK)))
 
 
 @pytest.mark.drill
@@ -65,10 +48,10 @@ def answers() -> dict[tuple[str, ...], list[str]]:
         pytest.param(ADDED_OBJECT, "FaultToleranceConfig True", "FaultToleranceConfig True", id="added-object"),
     ],
 )
-def test_what_becomes_of_the_slot(overrides, on_none, on_object):
-    assert [answer.partition(":")[0] for answer in answers()[overrides]] == [on_none, on_object]
+def test_what_becomes_of_the_slot(answers, overrides, on_none, on_object):
+    assert [answer.partition(":")[0] for answer in answers[overrides]] == [on_none, on_object]
 
 
 @pytest.mark.drill
-def test_the_message_of_the_plain_override_suggests_the_one_that_puts_a_dict_there():
-    assert "+ft.enable_ft_package=true" in answers()[PLAIN][0]
+def test_the_message_of_the_plain_override_suggests_the_one_that_puts_a_dict_there(answers):
+    assert "+ft.enable_ft_package=true" in answers[PLAIN][0]

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a drill drives is upstream's own code, and only unrelated packages are placeholders."""
 
-import json
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
 
-from mbridge_resiliency.drills import environment, stack
+from mbridge_resiliency.drills import stack
 
 ASK = """
 import inspect, json
@@ -27,22 +22,8 @@ print(json.dumps({
 
 
 @pytest.mark.drill
-def test_bridge_s_callbacks_state_and_configuration_are_its_own():
-    try:
-        found = environment.find()
-    except environment.NotPrepared as error:
-        pytest.skip(str(error))
-    if not found.bridge:
-        pytest.skip("Megatron Bridge is not installed: it needs Python 3.12")
-    scripts = Path(stack.__file__).resolve().parents[2]
-    done = subprocess.run(
-        [str(found.python), "-c", ASK],
-        env={**os.environ, "PYTHONPATH": str(scripts)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    seen = json.loads(done.stdout)
+def test_bridge_s_callbacks_state_and_configuration_are_its_own(ask_bridge):
+    seen = ask_bridge(ASK)
     assert seen["callbacks"].endswith("site-packages/megatron/bridge/training/fault_tolerance.py")
     assert seen["state"].endswith("site-packages/megatron/bridge/training/state.py")
     assert seen["configuration"].endswith("site-packages/megatron/bridge/training/config.py")

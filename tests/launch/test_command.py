@@ -173,6 +173,21 @@ def test_input_that_is_no_script(tmp_path: Path, name: str, data: bytes, code: i
     assert len(result.stdout) < 200_000
 
 
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("pod.yaml", b"apiVersion: v1\nkind: Pod\n"), ("model.sh", b"\0" * 9)],
+    ids=["manifest", "binary"],
+)
+def test_a_file_of_another_kind_is_left_out_among_others(tmp_path: Path, job: Path, name: str, data: bytes) -> None:
+    other, readme = tmp_path / name, tmp_path / "README.md"
+    other.write_bytes(data)
+    readme.write_text("notes\n")
+    result = run(other, job)
+    assert result.returncode == 1 and "[no-restarts]" in result.stdout
+    assert str(other) in result.stdout.partition("not checked:\n")[2]
+    assert run(other, readme).returncode == 2
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "missing.sh", tmp_path, "a\0b.sh" if sys.platform == "none" else tmp_path / "x" / "y.sh"):
         result = run(path)

@@ -148,6 +148,16 @@ def test_the_flag_file_fix_can_be_pasted() -> None:
     compile(found.fix, "train.py", "exec")
 
 
+def test_the_converter_fix_can_be_pasted_and_is_the_guides() -> None:
+    [found] = [f for f in checked({"run.py": PLUGIN}).findings if f.rule == "plugin-overrides-empty-slot"]
+    overrides = eval(f"dict({found.fix})")["script_args_converter_fn"](None)
+    guide = (Path(__file__).resolve().parents[2] / "references" / "fault-tolerance.md").read_text()
+    assert len(overrides) == 2 and all(f'"{override}",' in guide for override in overrides)
+    assert "plugin-overrides-empty-slot" not in rules(
+        {"run.py": PLUGIN.replace("calc_ft_timeouts=True", f"calc_ft_timeouts=True, {found.fix}")}
+    )
+
+
 def test_without_the_training_script_nothing_is_said_of_its_configuration() -> None:
     result = checked({"job.sh": CORRECT})
     assert result.findings == []

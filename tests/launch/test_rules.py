@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from mbridge_resiliency import facts
-from mbridge_resiliency.launch.check import check
+from mbridge_resiliency.launch.check import Checked, check
 from mbridge_resiliency.launch.read import job_of
 from mbridge_resiliency.launch.rules import BRIDGE, NVRX, SUPPORTED, Versions, all_rules
 
@@ -25,25 +25,28 @@ def _of(kind: str) -> list[Any]:
     ]
 
 
-def _findings(case: dict[str, Any]) -> list[Any]:
+def _checked(case: dict[str, Any]) -> Checked:
     nvrx = (case["nvrx"],) if "nvrx" in case else SUPPORTED[NVRX]
     bridge = (case["bridge"],) if "bridge" in case else SUPPORTED[BRIDGE]
-    return check(job_of(case["files"]), Versions(nvrx, bridge)).findings
+    return check(job_of(case["files"]), Versions(nvrx, bridge))
 
 
 @pytest.mark.parametrize(("rule", "case"), _of("fires"))
 def test_fires_at_the_line_and_only_there(rule: str, case: dict[str, Any]) -> None:
-    found = [finding for finding in _findings(case) if finding.rule == rule]
+    found = [finding for finding in _checked(case).findings if finding.rule == rule]
     assert [(f.place.file, f.place.line) for f in found] == [
         (case.get("file", next(iter(case["files"]))), case["line"])
     ]
     assert found[0].severity == case.get("severity", all_rules()[rule].severity)
+    assert case.get("fix", "") in found[0].fix
     assert found[0].problem and found[0].fix and "\0" not in found[0].problem + found[0].fix
 
 
 @pytest.mark.parametrize(("rule", "case"), _of("silent"))
 def test_is_silent(rule: str, case: dict[str, Any]) -> None:
-    assert [finding.problem for finding in _findings(case) if finding.rule == rule] == []
+    result = _checked(case)
+    assert [finding.problem for finding in result.findings if finding.rule == rule] == []
+    assert any(case.get("not_checked", "") in reason for reason in ["", *result.not_checked])
 
 
 def test_every_rule_has_cases_and_every_case_a_rule() -> None:

@@ -41,6 +41,8 @@ def test_the_measured_story_is_told(case: str) -> None:
     assert feature["timeouts"]["sections"] == sections
     if case in CAUSES:
         assert (verdict["cause"] or {}).get("id") == CAUSES[case]
+    if case == "preempted":
+        assert verdict["action"]["resubmit"] and "if it was not stopped for good" in verdict["action"]["reason"]
     faults = [step["cycle"] for step in told["timeline"] if step["what"].startswith("simulated fault")]
     assert len(faults) == len(set(faults)), "printed to standard output and error, told once"
     seconds = measured["measured"]

@@ -336,3 +336,47 @@ def test_where_a_restart_began_is_not_guessed(tmp_path: Path) -> None:
 def test_code_0_alone_is_not_finished(tmp_path: Path) -> None:
     verdict = _verdict(tmp_path, _without("checkpoint-missing-exit", b"no valid checkpoint", b"exiting", b"--exit"))
     assert verdict.outcome != "finished"
+
+
+def test_clocks_that_contradict_each_other_measure_nothing(tmp_path: Path) -> None:
+    """The node that went on has a clock that is six minutes behind."""
+    (tmp_path / "job.log").write_bytes(
+        _log("preempted-requeued-finished").replace(b"[2026-12-01 12:16:", b"[2026-12-01 12:10:")
+    )
+    report = examine([tmp_path])
+    (incident,) = report.to_dict()["incidents"]
+    assert incident["seconds"]["to_resume"] is None and incident["seconds"]["to_restart"] > 0
+    assert "training again" not in report.to_text() and "recovered" in report.to_text()
+
+
+@pytest.mark.parametrize(
+    "names, node",
+    [
+        (("node1.cluster_7133_0", "node2.cluster_7134_0"), "node2"),
+        (("node1_7133_0", "node2_7134_0"), "node2"),
+        (("node1_7133_0", "node1_7134_0"), None),
+        (("node1_7133_0", "localhost_7134_0"), None),
+    ],
+)
+def test_the_lost_node_has_the_name_of_its_launcher(tmp_path: Path, names: tuple[str, str], node: str | None) -> None:
+    """Containers of one host name: only the rendezvous tells the nodes apart."""
+    for path in (CASES / "node-lost-with-the-store").glob("node*"):
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for old, new in zip((b"localhost_7133_0", b"localhost_7134_0"), names):
+            data = data.replace(old, new.encode())
+        (tmp_path / path.name.removesuffix(".gz")).write_bytes(data)
+    verdict = examine([tmp_path]).verdict
+    assert verdict is not None and verdict.cause is not None
+    assert (verdict.cause.id, verdict.cause.node) == ("node-lost", node)
+    assert verdict.action.exclude_nodes == ((node,) if node else ())
+
+
+def test_of_several_nodes_the_one_with_the_wrong_result_is_left_out(tmp_path: Path) -> None:
+    """Every rank exits with 16: the node whose launcher tells of it first is not the one at fault."""
+    log = _log("rerun-exit-16").replace(b"in a world of size 1", b"in a world of size 2")
+    verdict = _verdict(tmp_path, log)
+    assert verdict.cause is not None and verdict.cause.id == "rerun-exit-16"
+    assert (verdict.cause.rank, verdict.cause.node, verdict.action.exclude_nodes) == (None, None, ())
+    told = b"Unexpected result nan on rank 3 at iteration #11 invocation #1 (message='the loss is NaN')"
+    cause = _verdict(tmp_path, log.replace(b"E1201", told + b"\nE1201")).cause
+    assert cause is not None and (cause.id, cause.rank, cause.node) == ("rerun-exit-16", 3, "node1")

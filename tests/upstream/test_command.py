@@ -50,7 +50,7 @@ def run(make_wheel, tmp_path, capsys):
 def test_facts_that_hold(run):
     code, out = run("--release", "nemo-run==0.11.1")
     assert code == 0
-    assert "2 facts checked: 1 hold, 0 differ, 0 gone, 1 could not tell (only a run shows 1 of them)." in out
+    assert "2 checks: 1 hold, 0 differ, 0 gone, 1 could not tell (only a run shows 1 of them)." in out
     assert "1 about slurm" in out
 
 
@@ -71,8 +71,8 @@ def test_json(run):
 
 
 def test_kind_and_id_narrow(run):
-    assert "1 facts checked" in run("--release", "nemo-run==0.11.1", "--kind", "constant")[1]
-    assert "1 facts checked" in run("--release", "nemo-run==0.11.1", "--id", "a.r")[1]
+    assert "1 checks: " in run("--release", "nemo-run==0.11.1", "--kind", "constant")[1]
+    assert "1 checks: " in run("--release", "nemo-run==0.11.1", "--id", "a.r")[1]
 
 
 def test_all_lists_what_holds(run):
@@ -183,7 +183,7 @@ def test_no_package_anywhere_was_not_measured(tmp_path, monkeypatch):
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"):
         environment.pop(name, None)
     done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, cwd=tmp_path, env=environment)
-    if "facts checked" in done.stdout:
+    if "checks: " in done.stdout:
         pytest.skip("the tests' own interpreter has one of the packages")
     assert (done.returncode, "--python PATH" in done.stderr) == (3, True), done.stderr
 

@@ -33,7 +33,7 @@ class Checked:
 def check(job: Job, versions: Versions) -> Checked:
     """Run every rule over the job and drop what a comment in the files suppresses."""
     findings, not_checked = run_rules(job, versions)
-    not_checked.extend(f"{name}: read as neither shell, Python nor YAML" for name in job.ignored)
+    not_checked.extend(job.ignored)
     for script, place in job.unread:
         not_checked.append(f"{place}: {script} was not given; give it too")
     not_checked.extend(f"{place}: what {word} starts is not known" for word, place in job.unclear)

@@ -11,11 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Iterable, Mapping
 
+from ..cli import InputError
 from ..report.finding import Place
 
 HOLE = "\0"
 #: Stands for a HOLE in the text of an inner script, and so in the source of its words.
 HOLE_VARIABLE = "MBRIDGE_RESILIENCY_HOLE"
+
+
+class OtherKind(InputError):
+    """The file is of a kind that is not read; the rest of a job can still be."""
 
 
 class Missing:
@@ -254,7 +259,7 @@ class Job:
     Attributes:
         unread: scripts that a given file runs and that were not given, and where.
         unclear: words that start something the files do not tell, and where.
-        ignored: given files of a kind that says nothing about a launch.
+        ignored: given files of a kind that is not read: one line each, with the reason.
     """
 
     files: list[str] = field(default_factory=list)

@@ -33,6 +33,10 @@ _WAITED = re.compile(
     r"closed by peer|reset by peer|remote process exiting|ncclRemoteError|Broken pipe|[Tt]imed? ?out|Timeout\(ms\)"
 )
 _NOT_A_FAILURE = re.compile(r"SystemExit|(?:\w+\.)*(?:SignalException|ChildFailedError|NoRestartRequested)")
+#: Exit codes by which the re-run state machine ends every rank.
+_RERUN_EXITS = (16, 17)
+#: What a launcher's name in the rendezvous has behind its host: domain, process id, number.
+_BEHIND_HOST = re.compile(r"(?:\..*|_[0-9]+_[0-9]+)$")
 #: Frames of reading a checkpoint; code that is only called by way of them counts as well.
 _LOADING_FRAME = re.compile(r"in (?:load_checkpoint|_load_checkpoint_from_path|_load_base_checkpoint)\b")
 
@@ -266,6 +270,28 @@ def bad_result(job: Job, cycle: Cycle) -> Cause | None:
     )
 
 
+def rerun_exit(job: Job, cycle: Cycle) -> Cause | None:
+    """Core's re-run state machine ended the job. It does so on every rank alike: the first one dead is not at fault."""
+    codes = {f.says["code"]: f.says["means"] for f in facts.in_file("exit_codes.yaml").values() if _is_of_rank(f)}
+    event = next((e for e in cycle.of("worker_failed") if e.number("exitcode") in _RERUN_EXITS), None)
+    if not event:
+        return None
+    code = event.number("exitcode")
+    results = cycle.of("bad_result")
+    ranks = {rank for e in results if (rank := e.number("rank")) is not None}
+    nodes = {node for e in results if (node := e.fields.get("node") or job.node(e, cycle))}
+    only = _one_node(job, cycle, [event])
+    return Cause(
+        f"rerun-exit-{code}",
+        event,
+        f"The ranks exited with {code}: {codes[code]}.",
+        rank=next(iter(ranks)) if len(ranks) == 1 else None,
+        node=next(iter(nodes)) if len(nodes) == 1 else only,
+        suspects=tuple(sorted(ranks)) if len(ranks) > 1 else (),
+        evidence=tuple(results[:3]),
+    )
+
+
 def load_failed(job: Job, cycle: Cycle) -> Cause | None:
     """A checkpoint could not be used. Bridge ends some of these with exit code 0."""
     event = cycle.first("load_failed")
@@ -315,8 +341,13 @@ def node_lost(job: Job, cycle: Cycle) -> Cause | None:
     if not gone:
         return None
     joined = cycle.participants[gone]
-    shared = {other.host for name, other in cycle.participants.items() if name != gone}
-    return Cause("node-lost", joined, f"The launcher {gone} {why}", node=None if joined.host in shared else joined.host)
+    others = {name: other.host for name, other in cycle.participants.items() if name != gone}
+    node = joined.host
+    if node is None or node in others.values():
+        named = _BEHIND_HOST.sub("", gone)
+        apart = named != "localhost" and named not in {_BEHIND_HOST.sub("", name) for name in others}
+        node = named if apart else None
+    return Cause("node-lost", joined, f"The launcher {gone} {why}", node=node)
 
 
 def _not_in_the_next(job: Job, cycle: Cycle) -> tuple[str, str] | None:
@@ -435,12 +466,7 @@ def unexplained(job: Job, cycle: Cycle) -> Cause | None:
         return None
     waited = _waited_for_a_peer(job, cycle)
     suspects = set() if cycle.of("overdue") else _ranks(job, cycle, cycle.of("worker_failed"))
-    code = event.number("exitcode")
-    codes = {f.says["code"]: f.says["means"] for f in facts.in_file("exit_codes.yaml").values() if _is_of_rank(f)}
-    meaning = codes.get(code)
-    if meaning:
-        why = f"A rank exited with {code}: {meaning}."
-    elif waited:
+    if waited:
         why = f"Rank {listed(waited)} lost a peer; these logs do not show how that one went away."
     else:
         why = "The launcher saw a failure; these logs do not show what came before it."
@@ -468,6 +494,7 @@ CAUSES: tuple[Callable[[Job, Cycle], "Cause | None"], ...] = (
     hang,
     hang_in_collective,
     cancelled,
+    rerun_exit,
     bad_result,
     load_failed,
     out_of_memory,

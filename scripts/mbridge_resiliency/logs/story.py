@@ -399,6 +399,8 @@ def _incident_text(incident: Incident) -> str:
     }
     measured = ", ".join(f"{phases[name]} {value:.1f} s" for name, value in seconds.items())
     end = "recovered" if incident.recovered else "not recovered"
+    if incident.after_training and not incident.recovered:
+        end = "after training was done"
     if incident.recovered and incident.resumed_from is not None:
         end += f" from iteration {incident.resumed_from}" if incident.resumed_from else ", started at iteration 0"
         if incident.lost_iterations is not None:

@@ -65,6 +65,7 @@ class Incident:
         resumed_from: the checkpoint's iteration; 0 is from random weights; None if not told.
         lost_iterations: complete ones whose work was thrown away, None if not told.
         recovered: training went on in a later cycle.
+        after_training: training had been done before.
         from_scratch: it went on from random weights although a checkpoint had been saved.
     """
 
@@ -79,6 +80,7 @@ class Incident:
     resumed_from: int | None = None
     lost_iterations: int | None = None
     recovered: bool = False
+    after_training: bool = False
     from_scratch: bool = False
 
     def seconds(self) -> dict[str, float | None]:
@@ -277,7 +279,15 @@ def _incident(cycle: Cycle, cause: Cause, following: Cycle | None, from_scratch:
     detected = _detected_at(cycle, cause)
     elapsed = [e for e in cycle.of("overdue") if e.time]
     fault_at = min((_ago(e) for e in elapsed), default=None) if cause.id.startswith(("hang", "learned")) else None
-    incident = Incident(cause, cycle.run, cycle.index, fault_at, detected, last_iteration=cycle.last_iteration)
+    incident = Incident(
+        cause,
+        cycle.run,
+        cycle.index,
+        fault_at,
+        detected,
+        last_iteration=cycle.last_iteration,
+        after_training=bool(cycle.of("training_done")),
+    )
     if following is None:
         return incident
     resumed_from = following.resumed_from
@@ -306,7 +316,8 @@ def _ago(event: Event) -> datetime:
 
 
 def _between(start: datetime | None, end: datetime | None) -> float | None:
-    return round((end - start).total_seconds(), 3) if start and end else None
+    """Seconds; None if a time is not told, or if the clocks of two nodes contradict each other."""
+    return round((end - start).total_seconds(), 3) if start and end and end >= start else None
 
 
 def _lost(job: Job, outcome: str, saved: int | None) -> int | None:
@@ -507,6 +518,12 @@ _ADVICE: dict[str, tuple[bool | None, str, str]] = {
         "See from the evidence whether the settings differ from those of the save or the checkpoint is damaged; if it "
         "is damaged, resume from an older one (checkpoint.ckpt_step).",
     ),
+    "rerun-exit-16": (True, "Resume from the checkpoint just saved, on other GPUs.", ""),
+    "rerun-exit-17": (
+        None,
+        "A result was wrong: resume from an earlier checkpoint (checkpoint.ckpt_step) after looking at the GPU.",
+        "",
+    ),
     "unknown": (None, "These logs do not tell why it ended.", ""),
 }
 
@@ -541,9 +558,12 @@ def _action(job: Job, verdict: Verdict) -> Action:
         left = None
         if verdict.train_iters and verdict.last_iteration is not None:
             left = verdict.train_iters > verdict.last_iteration
+        reason = "It stopped as asked" + (", before the last iteration." if left else ".")
+        if left and _by_unknown_sender(job.cycles[-1]):
+            reason = "A signal stopped it before the last iteration: resubmit if it was not stopped for good."
         return Action(
             left,
-            "It stopped as asked" + (", before the last iteration." if left else "."),
+            reason,
             first=_LOAD if verdict.restarted_from_scratch else "",
             command=_start_again(job, ()) if left else "",
         )
@@ -552,14 +572,14 @@ def _action(job: Job, verdict: Verdict) -> Action:
         return Action(None, "These logs do not tell how it ended.")
     shown_by = [event.signature.fact for event in (cause.event, *cause.evidence)]
     resubmit, reason, first = next((_ADVICE_FOR_LINE[f] for f in shown_by if f in _ADVICE_FOR_LINE), _ADVICE[cause.id])
-    nodes = (cause.node,) if cause.id == "node-lost" and cause.node else ()
+    nodes = (cause.node,) if cause.id in ("node-lost", "rerun-exit-16") and cause.node else ()
     refused = [e.fields["reason"] for e in job.cycles[-1].of("launcher_exit") if "reason" in e.fields]
     if refused and resubmit is not False:
         resubmit, reason = False, f"NVRx decided that the job must not be restarted ({refused[0]})."
     if verdict.restarted_from_scratch:
         resubmit = False
         first = f"{_LOAD} {first}"
-    if verdict.restarts_exhausted and job.max_restarts == 0 and resubmit:
+    if verdict.restarts_exhausted and job.max_restarts == 0 and resubmit and cause.id != "rerun-exit-16":
         first = _ADD_RESTARTS
     first = " ".join([first.strip(), *_further(job, verdict)]).strip()
     command = _start_again(job, nodes) if resubmit else ""
@@ -567,6 +587,13 @@ def _action(job: Job, verdict: Verdict) -> Action:
         path = job.all("ft_timeouts_loaded")[-1].fields["path"]
         command = f"mv {shlex.quote(path)} {shlex.quote(path + '.old')}"
     return Action(resubmit, reason, nodes, first, command)
+
+
+def _by_unknown_sender(last: Cycle) -> bool:
+    """A signal made it stop in order, and Slurm says nothing of having sent one."""
+    planned = any(event.signature.fact == "log.bridge.exit-on-signal" for event in last.of("planned_exit"))
+    sender = last.of("slurm_signalled", "time_limit", "preempted", "requeued", "step_killed")
+    return not sender and (planned or bool(last.of("launcher_signalled")))
 
 
 def _further(job: Job, verdict: Verdict) -> list[str]:

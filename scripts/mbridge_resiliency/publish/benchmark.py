@@ -30,7 +30,7 @@ def render() -> str:
         parts.append("Run one again: `python3 scripts/drill.py run NAME --nvrx VERSION`.")
     if found := results.gpu():
         cases = [result for result in found if "detection_seconds" in result["measured"]]
-        parts += ["## On a GPU", _setting(found), _gpu(cases)]
+        parts += ["## On a GPU", _setting(found), _gpu(cases), _gpu_settings(cases)]
         parts += [_ratios(result) for result in found if result not in cases]
         parts.append("Run again: `python3 results/gpu/run.py` on a machine with a GPU.")
     if found := results.benchmarks():
@@ -65,6 +65,16 @@ def _gpu(found: Iterable[results.Result]) -> str:
     return table(header, (_gpu_row(result) for result in found))
 
 
+def _gpu_settings(found: Iterable[results.Result]) -> str:
+    """The timeouts of the cases that were launched as the example is."""
+    configured = next(c for result in found if "rank_section_timeouts" in (c := result["configured"]))
+    sections = ", ".join(f"{name} {value:g} s" for name, value in configured["rank_section_timeouts"].items())
+    told = f"Timeouts of the recovered cases: {sections}; check interval {configured['workload_check_interval']:g} s."
+    if configured.get("gpu_memory_tolerance_mb"):
+        told += " Several cases shared the GPU, so the wait for its memory before a restart was switched off."
+    return told
+
+
 def _gpu_row(result: results.Result) -> tuple[str, ...]:
     measured = result["measured"]
     times = (seconds(measured.get(name)) for name in ("detection_seconds", "restart_seconds", "resume_seconds"))
@@ -77,7 +87,8 @@ def _ratios(result: results.Result) -> str:
     if "ratio_of_means" not in result["measured"]:
         return f"{result['title']}: {'passed' if result['passed'] else 'not passed'} ({result['file']})."
     ratios = ", ".join(f"{ratio:.3f}" for ratio in result["measured"]["ratios"])
-    return f"{result['title']}: {result['measured']['ratio_of_means']:.3f} (repeats: {ratios})."
+    told = f"{result['title']}: {result['measured']['ratio_of_means']:.3f} (repeats: {ratios})."
+    return " ".join([told, *filter(None, [result.get("note")])])
 
 
 def _facts() -> Iterable[str]:

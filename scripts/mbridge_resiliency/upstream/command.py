@@ -325,7 +325,7 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(verdict.verdict for verdict in verdicts)
     runs = sum(v.reason.startswith("a run shows it") for v in verdicts)
     return (
-        f"{len(verdicts)} facts checked: {counts[verify.HOLDS]} hold, {counts[verify.DIFFERS]} differ, "
+        f"{len(verdicts)} checks: {counts[verify.HOLDS]} hold, {counts[verify.DIFFERS]} differ, "
         f"{counts[verify.GONE]} gone, {counts[verify.COULD_NOT_TELL]} could not tell"
         f"{f' (only a run shows {runs} of them)' if runs else ''}."
     )

@@ -11,7 +11,7 @@ from typing import Callable, Sequence
 
 from ...cli import InputError, is_named_pipe
 from ...report.finding import Place
-from ..model import Job
+from ..model import Job, OtherKind
 
 #: A launch or training script is never larger (bytes).
 LARGEST = 2_000_000
@@ -23,20 +23,29 @@ def read_job(names: Sequence[str]) -> Job:
     """Read the named files as one job; `-` is a shell script on standard input.
 
     Raises:
-        InputError: a file cannot be read or is of no kind that is understood; the message says which and what to do.
+        InputError: a file cannot be read, or none is of a kind that is understood; the message says which and what to
+            do.
     """
-    return job_of({name: _load(name) for name in dict.fromkeys(names)})
+    texts: dict[str, str] = {}
+    others: list[OtherKind] = []
+    for name in dict.fromkeys(names):
+        try:
+            texts[name] = _load(name)
+        except OtherKind as error:
+            others.append(error)
+    return job_of(texts, others)
 
 
-def job_of(texts: dict[str, str]) -> Job:
-    """One job of these files: name -> text. Raises InputError as read_job."""
+def job_of(texts: dict[str, str], others: Sequence[OtherKind] = ()) -> Job:
+    """One job of these files: name -> text; others: the files that are not read. Raises InputError as read_job."""
     job = Job(files=list(texts), texts=dict(texts))
     shell = []
+    others = list(others)
     try:
         for name, text in texts.items():
             kind = _kind(name, text)
             if kind == "other":
-                job.ignored.append(name)
+                job.ignored.append(f"{name}: read as neither shell, Python nor YAML")
             elif kind == "python":
                 from .python import read_python
 
@@ -48,9 +57,15 @@ def job_of(texts: dict[str, str]) -> Job:
             elif kind == "yaml":
                 from .document import read_yaml
 
-                job.yaml.append(read_yaml(name, text))
+                try:
+                    job.yaml.append(read_yaml(name, text))
+                except OtherKind as error:
+                    others.append(error)
             else:
                 shell.append((name, text))
+        if others and not (shell or job.python or job.yaml):
+            raise others[0]
+        job.ignored.extend(str(error) for error in others)
         if shell:
             from .shell import ShellFile, ShellReader
 
@@ -92,9 +107,9 @@ def _load(name: str) -> str:
     except ValueError as error:
         raise InputError(f"{name!r}: {error}") from error
     if len(data) > LARGEST:
-        raise InputError(f"{name} is larger than {LARGEST // 1_000_000} MB: no launch or training script")
+        raise OtherKind(f"{name} is larger than {LARGEST // 1_000_000} MB: no launch or training script")
     if b"\0" in data:
-        raise InputError(f"{name} is a binary file; name shell, Python and YAML files")
+        raise OtherKind(f"{name} is a binary file; name shell, Python and YAML files")
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

@@ -100,11 +100,12 @@ WRAPPERS: dict[str, Wrapper] = {
     "gosu": _wrapper("", 1),
 }
 
-#: srun: short option -> long; the first four are the ones that rules read.
+#: srun: short option -> long; the first five are the ones that rules read.
 SRUN_SHORT = {
     "-N": "nodes",
     "-n": "ntasks",
     "-K": "kill-on-bad-exit",
+    "-k": "no-kill",
     "-W": "wait",
     "-A": "account",
     "-c": "cpus-per-task",
@@ -340,7 +341,7 @@ def _srun(srun: Word, words: list[Word]) -> tuple[Step, list[Word], dict[str, st
             if short == "-K":
                 options[name] = value or "1"
             elif short in SRUN_FLAGS:
-                continue
+                options[name] = ""
             elif value:
                 options[name] = value
             elif position < len(words):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...cli import InputError
 from ...report.finding import Place
-from ..model import HOLE, Setting, YamlFile
+from ..model import HOLE, OtherKind, Setting, YamlFile
 from .python import SLOTS
 
 SECTION = "fault_tolerance"
@@ -17,7 +17,7 @@ def read_yaml(path: str, text: str, first_line: int = 1) -> YamlFile:
     """Read one file.
 
     Raises:
-        InputError: it is no YAML, or a Kubernetes manifest.
+        InputError: it is no YAML; OtherKind for a Kubernetes manifest.
     """
     import yaml
 
@@ -28,7 +28,7 @@ def read_yaml(path: str, text: str, first_line: int = 1) -> YamlFile:
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise InputError(f"{path}: no YAML that can be read: {' '.join(str(error).split())[:200]}") from error
     if any(isinstance(document, dict) and {"apiVersion", "kind"} <= set(document) for document in documents):
-        raise InputError(
+        raise OtherKind(
             f"{path}: Kubernetes manifests are not read. Put the container's command and env into a shell file and "
             "give that file."
         )

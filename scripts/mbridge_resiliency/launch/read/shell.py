@@ -42,7 +42,15 @@ _BACKGROUND = re.compile(r"(?<![&>|])&[\"']?\s*(?:$|[;)]|\bdone\b)", re.M)
 _FINDS_PROGRAM = re.compile(r"[$`(]+\s*(?:which|command -v|type -[pP])\s+([\w.-]+)\s*[)`]")
 #: Stands for a continued line inside quotes, so that an inner script keeps its line numbers.
 _CONTINUED = "\1"
-SBATCH_SHORT = {"-N": "nodes", "-n": "ntasks", "-t": "time", "-J": "job-name", "-a": "array", "-d": "dependency"}
+SBATCH_SHORT = {
+    "-N": "nodes",
+    "-n": "ntasks",
+    "-t": "time",
+    "-J": "job-name",
+    "-a": "array",
+    "-d": "dependency",
+    "-k": "no-kill",
+}
 
 
 @dataclass

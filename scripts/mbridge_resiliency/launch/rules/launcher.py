@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -217,17 +218,27 @@ def option_fact(name: str, version: str) -> facts.Fact | None:
     facts=("nvrx.behaviour.script-ends-options",),
 )
 def option_after_script(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
-    """An `--ft-*` option of ft_launcher stands after the training script."""
+    """An `--ft-*` option of ft_launcher stands after the training script, or --max-restarts both before and after
+    (a warning)."""
     for launch in job.ft_launches():
         if launch.script is None or launch.module:
             continue
+        python = job.python_of(launch)
         for word in launch.arguments:
             given = word.text.partition("=")[0]
-            if given.startswith("--ft-") and given in spellings():
+            if given not in spellings():
+                continue
+            name = spellings()[given][0]
+            before = any(option.name == name for option in launch.options)
+            again = before and name == "--max-restarts" and not (python and re.search("max[-_]restarts", python.text))
+            if given.startswith("--ft-") or again:
+                text, script = shown(word.text), shown(launch.script.text)
                 yield Hit(
                     word.place,
-                    f"{shown(word.text)} stands after {shown(launch.script.text)}",
-                    f"move {shown(word.text)} before {shown(launch.script.text)}",
+                    f"{text} stands after {script}{f', and {name} before it as well' if before else ''}",
+                    f"remove {text} after {script}" if before else f"move {text} before {script}",
+                    severity="warning" if again else None,
+                    confidence="medium" if again else None,
                 )
 
 

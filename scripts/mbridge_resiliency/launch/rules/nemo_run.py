@@ -18,9 +18,7 @@ PLUGIN = "FaultTolerancePlugin"
 SRUN_ARGUMENTS = ("--kill-on-bad-exit=0", "--wait=0")
 #: Bridge's own script that trains any recipe; it sets no ft and writes no flag file.
 RUNNER = "run_recipe.py"
-CONVERTER = (
-    f'script_args_converter_fn=lambda a: ["ft={{_target_:{TARGET},enable_ft_package:true,calc_ft_timeouts:false}}"]'
-)
+CONVERTER = f'script_args_converter_fn=lambda args: ["++ft._target_={TARGET}", "++ft.enable_ft_package=true"]'
 SECTIONS_FILE = (
     'executor.env_vars["PET_FT_CFG_PATH"] = "/shared/ft.yaml"   # the file:\n'
     "fault_tolerance:\n"
@@ -113,7 +111,7 @@ def plugin_without_sections(job: Job, versions: Versions) -> Iterator[Hit | Unsu
     title="FaultTolerancePlugin appends overrides that fail on `ft` = None",
     why="The plugin adds ft.enable_ft_package=true to the script's arguments; no library recipe sets ft, and Hydra "
     "cannot override a key below None: OverridesError at start-up.",
-    fix="Give the plugin a converter that sets the whole slot, or set cfg.ft in the script before its overrides.",
+    fix="Give the plugin a converter that creates the slot, or set cfg.ft in the script before its overrides.",
     facts=("bridge.plugin.default-overrides", "bridge.error.override-on-none", "bridge.config.ft"),
 )
 def plugin_overrides_empty_slot(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:

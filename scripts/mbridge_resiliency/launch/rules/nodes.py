@@ -118,7 +118,7 @@ def rendezvous_on_localhost(job: Job, versions: Versions) -> Iterator[Hit | Unsu
     launches = job.ft_launches()
     for launch in launches:
         nodes = launch.nodes()
-        if nodes is None or nodes[1] == 1 or launch.option("--standalone") is not None:
+        if (nodes is not None and nodes[1] == 1) or launch.option("--standalone") is not None:
             continue
         if _one_host(launch, launches):
             continue
@@ -133,11 +133,15 @@ def rendezvous_on_localhost(job: Job, versions: Versions) -> Iterator[Hit | Unsu
             problem = f"{name}={shown(str(endpoint))}"
         else:
             continue
+        if nodes is None:
+            yield Unsure(launch.place_of(name), "the endpoint is localhost: right only if --nnodes is 1")
+            continue
+        slurm = launch.directives is not None or launch.step is not None
+        head = '"$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29500"' if slurm else "$MASTER_ADDR:29500"
         yield Hit(
             launch.place_of(name),
             f"{problem}, with {launch.value('--nnodes')} nodes",
-            '--rdzv-endpoint="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29500"   '
-            "# or any node's name that all resolve",
+            f"--rdzv-endpoint={head}   # or any node's name that all resolve",
         )
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ..model import HOLE, MISSING, Job, Launch, shown
@@ -26,10 +27,11 @@ def no_restarts(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
             yield Unsure(launch.place_of("--max-restarts"), "--max-restarts is not known; 0 would mean no restart")
         elif value is MISSING:
             behind = [w for w in launch.arguments if w.text.partition("=")[0] in ("--max-restarts", "--max_restarts")]
-            where = ""
-            if behind:
+            where, fix = "", "--max-restarts=3"
+            if behind and launch.script is not None:
                 where = f" ({shown(behind[0].text)} stands after the script's path and belongs to the script)"
-            yield Hit(launch.place, f"no --max-restarts{where}", "--max-restarts=3")
+                fix = f"move --max-restarts before {shown(launch.script.text)}"
+            yield Hit(launch.place, f"no --max-restarts{where}", fix)
         elif str(value).strip() == "0":
             yield Hit(launch.place_of("--max-restarts"), "--max-restarts=0", "--max-restarts=3")
 
@@ -42,9 +44,11 @@ def no_restarts(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
     fix="srun --kill-on-bad-exit=0 around ft_launcher.",
     facts=("nvrx.behaviour.unhealthy-node-exits-1", "slurm.kill-on-bad-exit"),
     holds={NVRX: ">=0.7.0"},
+    severity="warning",
 )
 def kill_on_bad_exit(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
-    """--kill-on-bad-exit=1, -K or SLURM_KILL_BAD_EXIT=1 around ft_launcher on more than one node."""
+    """--kill-on-bad-exit=1, -K or SLURM_KILL_BAD_EXIT=1 around ft_launcher on more than one node; an error with hot
+    spares."""
     for launch in job.ft_launches():
         if launch.step is None or launch.value("--ft-segment-health-check-dir") is not MISSING:
             continue
@@ -65,8 +69,38 @@ def kill_on_bad_exit(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
             launch.step.place,
             f"srun with {source} around ft_launcher" + (f" with hot spares ({nodes[0]}:{nodes[1]})" if spares else ""),
             "srun --kill-on-bad-exit=0",
-            severity="error" if spares else "warning",
+            severity="error" if spares else None,
         )
+
+
+@rule(
+    "spares-without-no-kill",
+    title="Hot spares in a Slurm job that ends with its first failed node",
+    why="Slurm ends the job, or the step, when one of its nodes fails, so the spare never takes over.",
+    fix="Give --no-kill to both: #SBATCH --no-kill, and srun --no-kill --wait=0 --kill-on-bad-exit=0.",
+    facts=("slurm.no-kill", "nvrx.option.nnodes"),
+    severity="warning",
+    confidence="medium",
+)
+def spares_without_no_kill(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
+    """--nnodes=MIN:MAX with MIN below MAX, and --no-kill is absent from the #SBATCH lines or from srun."""
+    submitted_so = any(re.search(r"\bsbatch\b[^\n]*\s(--no-kill|-k)\b", text) for text in job.texts.values())
+    for launch in job.ft_launches():
+        nodes, step, directives = launch.nodes(), launch.step, launch.directives
+        if nodes is None or nodes[0] >= nodes[1] or (directives is not None and directives.get("array")):
+            continue
+        if "1" in (step.options.get("nodes") if step else None, directives.get("nodes") if directives else None):
+            continue  # a job of its own for each node: the others outlive it
+        absent = []
+        if directives is not None and directives.get("no-kill") is None and not submitted_so:
+            absent.append("#SBATCH --no-kill")
+        if step is not None and not {"no-kill", "..."} & step.options.keys():
+            absent.append("srun --no-kill --wait=0 --kill-on-bad-exit=0")
+        if absent:
+            where = " nor ".join(line.split()[0] for line in absent)
+            told = f"neither {where} has --no-kill" if len(absent) > 1 else f"{where} has no --no-kill"
+            place = step.place if step is not None else launch.place
+            yield Hit(place, f"hot spares ({nodes[0]}:{nodes[1]}), and {told}", "\n".join(absent))
 
 
 @rule(

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from ..model import HOLE, HOLE_VARIABLE, MISSING, Launch, Word, known, shown
+from ..model import HOLE, HOLE_VARIABLE, MISSING, Launch, PythonFile, Word, known, shown
 from .reading import SUGGESTED_OUT_OF_SECTION, sections_option
 
 ENABLE = (
@@ -106,13 +106,15 @@ def _written(word: Word) -> str:
     return word.text if re.fullmatch(r"[\w@%+=:,./-]+", word.text) else shlex.quote(word.text)
 
 
-def enabling(script: str, launch: Launch) -> Iterator[str]:
+def enabling(script: PythonFile, launch: Launch) -> Iterator[str]:
     """The lines of the direct path for a job without fault tolerance."""
     yield from enabled_in(script).split("\n")
     yield f"# the launch; the whole path: {GUIDE}"
     yield from as_ft_launcher(launch).split("\n")
 
 
-def enabled_in(script: str) -> str:
-    """The script's lines of the direct path."""
-    return f"# {script}, before training starts:\n{ENABLE}"
+def enabled_in(script: PythonFile) -> str:
+    """The script's lines of the direct path; a restart resumes only where checkpoint.load is set."""
+    loads = any(s.name == "checkpoint.load" and s.value not in (None, "", MISSING) for s in script.settings)
+    resume = "" if loads else "\ncfg.checkpoint.load = cfg.checkpoint.save"
+    return f"# {script.path}, before training starts:\n{ENABLE}{resume}"

@@ -69,7 +69,7 @@ def fault_tolerance_off(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
                 yield Hit(
                     launch.place,
                     f"{launch.program} starts {python.path}, and neither ft_launcher nor an enabled cfg.ft is there",
-                    "\n".join(enabling(python.path, launch)),
+                    "\n".join(enabling(python, launch)),
                 )
             elif off is None:
                 yield Unsure(launch.place, f"whether fault tolerance is on: {ft_switch(job, launch)[2]}")
@@ -91,7 +91,7 @@ def _nemo_run_without(job: Job) -> Iterator[Hit]:
                 yield Hit(
                     call.place,
                     f"NeMo-Run starts {python.path}, and neither {PLUGIN} nor an enabled cfg.ft is there",
-                    f"{enabled_in(python.path)}\n# {PLUGIN} with its settings: {NEMO_RUN_GUIDE}",
+                    f"{enabled_in(python)}\n# {PLUGIN} with its settings: {NEMO_RUN_GUIDE}",
                 )
 
 
@@ -134,7 +134,7 @@ def overrides_not_read(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
         given = [word for word in overrides_in(launch.arguments) if re.match(r"\+{0,2}ft[.=]", word.text)]
         if given and python is not None and reads_no_overrides(job, python):
             problem = f"{shown(given[0].text)}, and {python.path} reads no overrides"
-            yield Hit(given[0].place, problem, enabled_in(python.path))
+            yield Hit(given[0].place, problem, enabled_in(python))
     for script in job.python:
         plugin = next((call for call in script.calls if call.name == PLUGIN), None)
         paths = [call.arguments.get("path", HOLE) for call in script.calls if call.name == "Script"]
@@ -144,5 +144,5 @@ def overrides_not_read(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
                 yield Hit(
                     plugin.place,
                     f"{PLUGIN} turns ft on by overrides, and {python.path} reads none",
-                    enabled_in(python.path),
+                    enabled_in(python),
                 )
