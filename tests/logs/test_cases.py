@@ -84,13 +84,6 @@ def test_nobody_innocent_is_named(case: str) -> None:
             assert incident["ranks"] in ([], [guilty])
 
 
-@pytest.mark.parametrize("case", NAMES)
-def test_no_path_of_the_machine_that_made_it_is_left(case: str) -> None:
-    for path in (path for path in (CASES / case).rglob("*") if path.is_file()):
-        data = _read(path)
-        assert [part for part in (b"/tmp/drills-dev", b"/work/", b"/tmp/w/", b"/root/") if part in data] == []
-
-
 def test_one_file_or_many_tell_the_same(tmp_path: Path) -> None:
     """The launcher's output and one file a rank, and the same lines merged into one file."""
     apart = CASES / "per-rank-files"
