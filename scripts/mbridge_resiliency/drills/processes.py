@@ -35,10 +35,9 @@ def marked(prefix: str) -> list[int]:
 
 def end_abandoned() -> None:
     """End what is left of runs whose drill.py was itself killed, and could not."""
-    for mark in set(_marks().values()):
-        owner = mark.partition("-")[0]
+    for owner in {mark.partition("-")[0] for mark in _marks().values()}:
         if owner.isdigit() and not (_PROC / owner).exists():
-            end(mark)
+            end(f"{owner}-")
 
 
 def _marks() -> dict[int, str]:

@@ -171,6 +171,11 @@ class Launch:
             return (int(least), int(most or least))
         return None
 
+    @property
+    def under_slurm(self) -> bool:
+        """True if srun starts it, or the file that leads here has #SBATCH lines."""
+        return self.directives is not None or self.step is not None
+
 
 @dataclass(frozen=True)
 class Setting:

@@ -35,6 +35,7 @@ _TURN_ON = (
     "(check_launch.py job.sbatch train.py; references/fault-tolerance.md); without it the next hang takes the whole "
     "allocation again."
 )
+_BY_SOMEBODY = "Somebody or something stopped the job; these logs do not say why."
 _ADD_WARMUP = "Add warmup to --ft-rank-section-timeouts (setup:600,step:180,checkpointing:420,warmup:600)."
 _ADD_RESTARTS = "Give ft_launcher --max-restarts=3: with 0, its default, a detected failure ends the job."
 _ADD_NODE = (
@@ -505,7 +506,7 @@ _ADVICE: dict[str, tuple[bool | None, str, str]] = {
     ),
     "time-limit": (True, "The time was used up; the rest remains to be done.", ""),
     "preempted": (True, "Nothing is wrong with the job.", ""),
-    "cancelled": (None, "Somebody or something stopped the job; these logs do not say why.", ""),
+    "cancelled": (None, _BY_SOMEBODY, ""),
     "out-of-memory": (False, "The same memory runs out again.", "Lower the memory need, or give the job more."),
     "nan-or-inf": (
         None,
@@ -538,13 +539,13 @@ _ADVICE_FOR_LINE: dict[str, tuple[bool | None, str, str]] = {
     ),
     "log.nvrx.monitor-stopped": (
         None,
-        "Somebody or something stopped the job; these logs do not say why.",
+        _BY_SOMEBODY,
         "To stop it in order, signal ft_launcher alone (kill -TERM with its pid), not its process group or the whole "
         "Slurm step: that stops the rank monitors too, and the ranks then fail when they report to them.",
     ),
     "log.torch.loader-worker-killed": (
         None,
-        "Somebody or something stopped the job; these logs do not say why.",
+        _BY_SOMEBODY,
         "Set train.exit_signal_handler_for_dataloader=true: without it the signal ends the data loader's workers, and "
         "the ranks fail before they have saved.",
     ),

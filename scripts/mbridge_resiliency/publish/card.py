@@ -106,7 +106,7 @@ def build() -> dict[str, Any]:
 
 def _validation_status(claimed: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
     """Feature -> item -> words: first what runs show, then what the source shows."""
-    features = {feature.title: _facts_of(file) for file, feature in FEATURES.items()}
+    features = {feature.title: list(facts.in_file(file).values()) for file, feature in FEATURES.items()}
     if unknown := set(claimed) - set(features):
         raise ValueError(f"{SOURCE.name}: there are no facts about {', '.join(sorted(unknown))}")
     return {
@@ -202,10 +202,6 @@ def _measured(result: results.Result) -> dict[str, Any]:
         "measured": dict(result["measured"]),
         "file": result["file"],
     }
-
-
-def _facts_of(file: str) -> list[facts.Fact]:
-    return [fact for fact in facts.all_facts().values() if fact.file == file]
 
 
 def _evidence() -> list[str]:

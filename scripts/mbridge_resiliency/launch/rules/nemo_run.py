@@ -10,10 +10,9 @@ from pathlib import PurePath
 from ... import facts
 from ..model import HOLE, Call, Job, PythonFile, known, matching, shown
 from . import NVRX, Hit, Unsure, Versions, rule
-from .reading import TARGET, elsewhere
+from .reading import PLUGIN, TARGET, elsewhere
 from .switch import reads_no_overrides
 
-PLUGIN = "FaultTolerancePlugin"
 #: What undoes NeMo-Run's own --wait=60 --kill-on-bad-exit=1.
 SRUN_ARGUMENTS = ("--kill-on-bad-exit=0", "--wait=0")
 #: Bridge's own script that trains any recipe; it sets no ft and writes no flag file.

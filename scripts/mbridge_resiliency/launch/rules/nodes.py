@@ -118,7 +118,7 @@ def rendezvous_on_localhost(job: Job, versions: Versions) -> Iterator[Hit | Unsu
     launches = job.ft_launches()
     for launch in launches:
         nodes = launch.nodes()
-        if (nodes is not None and nodes[1] == 1) or launch.option("--standalone") is not None:
+        if _on_one_node(launch):
             continue
         if _one_host(launch, launches):
             continue
@@ -136,13 +136,19 @@ def rendezvous_on_localhost(job: Job, versions: Versions) -> Iterator[Hit | Unsu
         if nodes is None:
             yield Unsure(launch.place_of(name), "the endpoint is localhost: right only if --nnodes is 1")
             continue
-        slurm = launch.directives is not None or launch.step is not None
-        head = '"$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29500"' if slurm else "$MASTER_ADDR:29500"
+        slurm_head = '"$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1):29500"'
+        head = slurm_head if launch.under_slurm else "$MASTER_ADDR:29500"
         yield Hit(
             launch.place_of(name),
             f"{problem}, with {launch.value('--nnodes')} nodes",
             f"--rdzv-endpoint={head}   # or any node's name that all resolve",
         )
+
+
+def _on_one_node(launch: Launch) -> bool:
+    """True if the launch says that it needs no rendezvous with another node."""
+    nodes = launch.nodes()
+    return (nodes is not None and nodes[1] == 1) or launch.option("--standalone") is not None
 
 
 def _one_host(launch: Launch, launches: list[Launch]) -> bool:
@@ -176,7 +182,7 @@ def rendezvous_id_empty(job: Job, versions: Versions) -> Iterator[Hit | Unsure]:
     """--rdzv-id is there without a value, or with that of a variable that the files set to nothing."""
     for launch in job.ft_launches():
         nodes = launch.nodes()
-        if (nodes is not None and nodes[1] == 1) or launch.option("--standalone") is not None:
+        if _on_one_node(launch):
             continue
         if launch.value("--rdzv-id") == "":
             source = launch.sources.get("--rdzv-id", "")

@@ -20,6 +20,7 @@ SUGGESTED = {"setup": 600, "step": 180, "checkpointing": 420, WARMUP: 600}
 SUGGESTED_OUT_OF_SECTION = 600
 TARGET = "megatron.bridge.training.config.FaultToleranceConfig"
 SWITCH = "ft.enable_ft_package"
+PLUGIN = "FaultTolerancePlugin"
 FT_OVERRIDE = f"'ft={{_target_:{TARGET},enable_ft_package:true}}'"
 #: Options of Megatron-LM's own training scripts, which drive the monitor in their own way; Bridge's take overrides.
 MEGATRON_LM = frozenset(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..model import Job, known
 from . import Hit, Unsure, Versions, rule
-from .nemo_run import PLUGIN
+from .reading import PLUGIN
 
 
 @rule(

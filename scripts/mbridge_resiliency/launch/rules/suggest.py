@@ -24,7 +24,7 @@ MPI = frozenset(("mpirun", "mpiexec"))
 
 def as_ft_launcher(launch: Launch) -> str:
     """The launch by ft_launcher: its nodes, ranks, script and arguments kept, the options of the guide around them."""
-    slurm = launch.directives is not None or launch.step is not None
+    slurm = launch.under_slurm
     several = launch.nodes() != (1, 1) if launch.program == "torchrun" else launch.step is not None or by_mpi(launch)
     if launch.program == "torchrun":
         nodes = ("$SLURM_NNODES" if slurm else "$NUM_NODES") if several else "1"

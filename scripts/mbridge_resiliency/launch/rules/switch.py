@@ -11,10 +11,9 @@ from ...report.finding import Place
 from ..model import HOLE, Job, Launch, PythonFile, known, matching, shown
 from ..read.python import overrides_in
 from . import Hit, Unsure, Versions, rule
-from .reading import elsewhere, ft_switch, is_bridge, takes_overrides
+from .reading import PLUGIN, elsewhere, ft_switch, is_bridge, takes_overrides
 from .suggest import by_mpi, enabled_in, enabling
 
-PLUGIN = "FaultTolerancePlugin"
 NEMO_RUN_GUIDE = "references/fault-tolerance.md#the-nemo-run-path"
 
 
